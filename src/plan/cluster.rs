@@ -1,4 +1,5 @@
-//! Reads the part of the work and the cores of a task from the environment that a cluster sets.
+//! Reads a task's part of the work and its number of cores from the environment variables of a
+//! cluster.
 
 use std::num::NonZero;
 
@@ -6,14 +7,14 @@ use fathom_experiments::study::Part;
 
 use crate::Failure;
 
-/// Environment variable with the number of tasks of a Kubernetes job. Kubernetes tells a pod only
-/// its own index; the manifest of `fathom plan emit k8s` sets this variable.
+/// Environment variable with the number of tasks of a Kubernetes job. Kubernetes gives a pod only
+/// its own index, so the manifest of `fathom plan emit k8s` sets this variable.
 pub(super) const COMPLETIONS: &str = "JOB_COMPLETIONS";
 
-/// Alternative that every error suggests.
+/// Alternative that every error message suggests.
 const INSTEAD: &str = "or say which part with --part 2/5 (1/1 is everything)";
 
-/// A task of an array.
+/// Task of an array.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) part: Part,
@@ -21,8 +22,8 @@ pub(super) struct Task {
     pub(super) of: &'static str,
 }
 
-/// Returns the task that this process is, according to its environment; `None` if it is not in an
-/// array.
+/// Returns the array task of this process, according to the environment; `None` if the process is
+/// not in an array.
 ///
 /// # Errors
 /// Returns an error if the environment does not determine the part.
@@ -83,11 +84,11 @@ fn kubernetes(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
     })
 }
 
-/// Returns the number of cores that Slurm gave this task; `None` outside Slurm. The standard
-/// library accounts for limits by cgroups and affinity.
+/// Returns the number of cores that Slurm gave this task; `None` outside Slurm, where the standard
+/// library's count respects cgroup limits and affinity.
 pub(super) fn cores(env: &dyn Fn(&str) -> Option<String>) -> Option<NonZero<usize>> {
     env("SLURM_JOB_ID")?;
-    // The first is set only on request; the second is the number of cores of the batch step.
+    // Slurm sets the first only on request; the second is the number of cores of the batch step.
     ["SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE"]
         .iter()
         .find_map(|name| env(name)?.trim().parse().ok())
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slurm_array_is_divided_by_its_ids() {
+    fn slurm_task_id_determines_the_part() {
         for (id, count, min, max, step, part) in [
             ("0", "8", "0", "7", "1", "1/8"),
             ("7", "8", "0", "7", "1", "8/8"),
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_parts_is_an_error_with_a_mend() {
+    fn slurm_arrays_without_parts_are_errors_with_a_hint() {
         for (id, count, min, max, step) in [
             ("7", "3", "1", "7", "1"),
             ("3", "3", "1", "7", "1"),
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubernetes_pod_needs_the_count() {
+    fn kubernetes_part_needs_the_number_of_completions() {
         let of = |vars: &[(&str, &str)]| {
             task(&with(vars)).map(|t| t.map(|t| t.part.to_string())).map_err(|e| e.line)
         };
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_those_of_the_task() {
+    fn cores_are_those_of_the_slurm_task() {
         let of = |vars: &[(&str, &str)]| cores(&with(vars)).map(NonZero::get);
         assert_eq!(of(&[("SLURM_CPUS_PER_TASK", "4")]), None, "no job");
         assert_eq!(

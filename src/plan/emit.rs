@@ -17,7 +17,7 @@ pub(super) enum Engine {
     K8s,
 }
 
-/// Work of the array.
+/// Work of the array, as the command line gives it.
 pub(super) struct Job<'a> {
     pub(super) study: &'a Study,
     pub(super) runs: &'a [StudyRun],
@@ -25,10 +25,12 @@ pub(super) struct Job<'a> {
     pub(super) plan: &'a Path,
     /// Text of the study if it is a file.
     pub(super) file: Option<&'a str>,
-    /// Options that select runs, as given.
+    /// Options that select runs, as words of a command line.
     pub(super) words: Vec<String>,
     pub(super) results: &'a Location,
+    /// Number of tasks; `None` derives it from the estimate.
     pub(super) tasks: Option<NonZero<usize>>,
+    /// Cores of each task.
     pub(super) cores: NonZero<usize>,
 }
 
@@ -39,13 +41,15 @@ const MOST_TASKS: usize = 100;
 /// Maximum size of a study in a manifest, in bytes: Kubernetes allows 1 MiB for all data.
 const LARGEST_STUDY: usize = 900_000;
 
-/// Estimated needs of a task.
+/// Estimated resources of a task.
 struct Needs {
     tasks: usize,
+    /// CPU time of all tasks in seconds.
     cpu_seconds: f64,
-    /// Twice the estimate, at least 512.
+    /// Memory of a task in MB: twice the estimate, at least 512.
     memory_mb: u64,
-    /// Four times the estimate, because parts are not equally long; at least 10.
+    /// Time limit of a task in minutes: four times the estimate, because parts differ in length; at
+    /// least 10.
     minutes: u64,
 }
 
@@ -63,7 +67,7 @@ impl Job<'_> {
     fn needs(&self) -> Needs {
         let costs: Vec<(&StudyRun, Estimate)> =
             self.runs.iter().map(|run| (run, estimate(&run.scenario))).collect();
-        // In real time a run takes its full duration and has the machine to itself.
+        // A run in real time takes its full duration and has the machine to itself.
         let seconds = |(run, cost): &(&StudyRun, Estimate)| {
             if run.scenario.backend.is_virtual() {
                 cost.cpu_seconds / self.cores.get() as f64
@@ -87,7 +91,7 @@ impl Job<'_> {
         }
     }
 
-    /// Returns the words of `plan VERB STUDY ...`, where VERB is for example `run`.
+    /// Returns the words of `plan VERB STUDY ...`; VERB is for example `run`.
     fn command(&self, verb: &str, plan: &str, results: &str) -> Vec<String> {
         let words = ["plan", verb, plan].map(str::to_owned).into_iter();
         words
@@ -294,7 +298,7 @@ fn config_map(name: &str, study: &str, text: &str) -> Result<String, Failure> {
     ))
 }
 
-/// Returns a value as YAML, in the form of JSON.
+/// Returns a value as YAML, in the syntax of JSON.
 fn yaml(of: &(impl serde::Serialize + ?Sized)) -> String {
     serde_json::to_string(of).unwrap_or_default()
 }
@@ -309,8 +313,8 @@ fn shell_word(word: &str) -> String {
     }
 }
 
-/// Returns `fathom-STUDY` as a name for Kubernetes: lower case, digits and dashes, at most 52
-/// characters so that the names of pods fit too.
+/// Returns `fathom-STUDY` as a Kubernetes name: lower case letters, digits and dashes, at most 52
+/// characters, so that pod names derived from it fit too.
 fn dns_label(study: &str) -> String {
     let label: String = study
         .chars()
@@ -325,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_a_shell() {
+    fn shell_words_are_quoted_if_necessary() {
         for (word, is) in [
             ("a/b.toml", "a/b.toml"),
             ("my study", "'my study'"),
@@ -338,14 +342,14 @@ mod tests {
     }
 
     #[test]
-    fn names_are_labels() {
+    fn study_names_become_dns_labels() {
         assert_eq!(dns_label("Web_90 %"), "fathom-web-90");
         assert!(dns_label(&"x".repeat(300)).len() <= 52);
         assert_eq!(dns_label("ä"), "fathom");
     }
 
     #[test]
-    fn a_study_keeps_its_lines() {
+    fn config_map_keeps_the_lines_of_the_study() {
         let text = "question = 'a: #b'\n\n  [sweep]\n\tx = [1]\n";
         let map = config_map("fathom-a", "a", text).map_err(|e| e.line).unwrap();
         assert!(

@@ -64,9 +64,9 @@ enum Command {
         /// Name of the study.
         name: String,
     },
-    /// Check a plan; print its question, one of its runs and its estimated cost.
+    /// Check a study; print its question, one of its runs and its estimated cost.
     Check {
-        /// A study in TOML, the name of one that comes with fathom, or a plan of 'fathom compare'.
+        /// A study in TOML, or the name of one that comes with fathom.
         plan: PathBuf,
         #[command(flatten)]
         options: PartOptions,
@@ -74,8 +74,8 @@ enum Command {
     /// List the runs of a study: fingerprint, state, estimated CPU time, values of the axes and
     /// seed.
     Runs(Listing),
-    /// Count the runs of a study that are done, running, failed, broken and missing. Exit code 0:
-    /// all are done, 1: not all.
+    /// Count the runs of a study that are done, running, failed, broken and missing. The exit code
+    /// is 0 if all are done, and 1 if not.
     Status(Listing),
     /// Write a job for a cluster that runs a study as an array of tasks.
     Emit {
@@ -89,7 +89,7 @@ enum Command {
         /// Folder of results that all tasks share, or s3://BUCKET/PREFIX, gs://, az://.
         #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
         results: Location,
-        /// Number of tasks. [default: of ten guessed minutes each, at most 100]
+        /// Number of tasks. [default: one per 10 min of estimated run time, at most 100]
         #[arg(long, value_name = "N", value_parser = numbers::tasks)]
         tasks: Option<NonZero<usize>>,
         /// Cores of each task, which executes one run per core.
@@ -106,7 +106,7 @@ enum Command {
         /// own in it.
         #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
         results: Location,
-        /// Runs at once. [default: one per core that the process, or its Slurm task, has]
+        /// Runs at once. [default: one per core of the process, or of its Slurm task]
         #[arg(long, value_name = "N", value_parser = numbers::jobs)]
         jobs: Option<NonZero<usize>>,
         /// Kernel for --backend netem: host (needs root and sch_netem), uml (boots User-Mode Linux)
@@ -118,7 +118,7 @@ enum Command {
     },
 }
 
-/// Output files besides the table.
+/// Output files in addition to the table.
 #[derive(clap::Args)]
 struct Files {
     /// Write one self-contained HTML file with plots over the sweep.
@@ -204,11 +204,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Maximum length of a line of sentences, in characters.
+/// Maximum length of a line of the answer, in characters.
 const WIDTH: usize = 100;
 
-/// Returns the answer of a study in lines, with an empty line after it; empty if there is no
-/// answer.
+/// Returns the answer of a study, wrapped and followed by an empty line; an empty string if there
+/// is no answer.
 fn headline(study: &Study, results: &[study::StudyRunResult]) -> String {
     let lines = study::headline(study, results);
     let lines: Vec<String> =
@@ -216,10 +216,10 @@ fn headline(study: &Study, results: &[study::StudyRunResult]) -> String {
     if lines.is_empty() { String::new() } else { lines.join("\n") + "\n\n" }
 }
 
-/// Returns the part of the runs for this process: the one of `--part`, or in an array of tasks the
-/// part of this task. `None` is all runs.
+/// Returns the part of the runs for this process: the part of `--part` or, in an array of tasks,
+/// the part of this task. `None` stands for all runs.
 fn part_of(options: &PartOptions, runs: usize) -> Result<Option<Part>, Failure> {
-    // Runs that are named by fingerprint are executed in any task.
+    // Execute runs that are named by fingerprint in any task.
     if options.part.is_some() || options.all.names_runs() {
         return Ok(options.part);
     }
@@ -274,7 +274,7 @@ pub(crate) fn execute(
     outcome
 }
 
-/// Returns the failure for a study without results.
+/// Converts the error of a study to a failure of the command.
 pub(crate) fn failure(e: StudyError) -> Failure {
     match e {
         StudyError::Store { .. } => Failure::input(e),

@@ -1,5 +1,5 @@
-//! Options that select the runs of a study and their length. All commands of `fathom plan` share
-//! them.
+//! Options that select the runs of a study and their length. The commands `check`, `runs`,
+//! `status`, `emit` and `run` share them.
 
 use fathom_experiments::scenario::PlanError;
 use fathom_experiments::study::{self, Part, RunFilter, Study, StudyRun};
@@ -8,7 +8,7 @@ use fathom_stacks::Stack;
 
 use crate::{numbers, output};
 
-/// Options of one call that override those of a study.
+/// Options of one call that override those of the study.
 #[derive(clap::Args)]
 pub(super) struct Options {
     /// Factor for the time or the responses of every run, for a quick look: above 0 and at most 1.
@@ -23,19 +23,19 @@ pub(super) struct Options {
     /// Repetitions of each combination, instead of the study's.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=study::MOST_SEEDS))]
     seeds: Option<u64>,
-    /// First seed, instead of the study's, which is 1 where a study does not set it.
+    /// First seed, instead of the study's (1 unless the study sets it).
     #[arg(long, value_name = "S", value_parser = numbers::seed)]
     seed: Option<u64>,
     /// Stack of both ends, instead of the study's (see 'fathom stacks').
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
-    /// Backend: virtual, loopback or netem (see 'fathom compare --help'). Runs in real time are
-    /// executed one at a time.
+    /// Backend, instead of the study's: virtual, loopback or netem (see 'fathom compare --help').
+    /// Runs in real time are executed one at a time.
     #[arg(long, alias = "world", value_name = "BACKEND")]
     backend: Option<Backend>,
 }
 
-/// Options of one call, and a part of the runs.
+/// Options of one call, with a part of the runs.
 #[derive(clap::Args)]
 pub(super) struct PartOptions {
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(super) struct PartOptions {
 }
 
 impl PartOptions {
-    /// Returns whether options are given that only studies have.
+    /// Returns whether any of these options is given.
     pub(super) fn any(&self) -> bool {
         self.part.is_some() || !self.all.words().is_empty()
     }
@@ -92,7 +92,7 @@ impl Options {
         words
     }
 
-    /// Returns the study as changed by these options, and its selected runs.
+    /// Returns the study with these options applied, and its selected runs.
     pub(super) fn apply(&self, mut study: Study) -> Result<(Study, Vec<StudyRun>), PlanError> {
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;

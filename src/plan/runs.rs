@@ -45,7 +45,7 @@ impl Listing {
     }
 }
 
-/// A run as text and JSON list it.
+/// A run, as listed in text and JSON.
 #[derive(Serialize)]
 struct ListedRun<'a> {
     fingerprint: &'a str,
@@ -75,7 +75,7 @@ impl<'a> ListedRun<'a> {
     }
 }
 
-/// State of a study as text and JSON report it.
+/// State of a study, as reported in text and JSON.
 #[derive(Serialize)]
 struct Status<'a> {
     study: &'a str,
@@ -90,7 +90,7 @@ struct Status<'a> {
     unfinished: Vec<ListedRun<'a>>,
 }
 
-/// Prints a line per run.
+/// Prints a line for each run.
 pub(super) fn list(listing: &Listing) -> Result<(), Failure> {
     let Look { runs, states, .. } = listing.look()?;
     let json = listing.json.as_deref();
@@ -113,10 +113,10 @@ pub(super) fn list(listing: &Listing) -> Result<(), Failure> {
     output::print(&listed.iter().map(line).collect::<String>())
 }
 
-/// Maximum number of failures that are printed; `--json` has all.
+/// Maximum number of runs without a result whose reason is printed; `--json` has all.
 const SHOWN: usize = 20;
 
-/// Prints the number of runs in each state, and the reasons of failures.
+/// Prints the number of runs in each state, and the reasons of failed, broken and running ones.
 ///
 /// # Errors
 /// Returns an error if not all runs are done.

@@ -1,5 +1,5 @@
-//! Progress of a study on standard error. A terminal shows a bar for each current run and one for
-//! all runs. Elsewhere, a line is printed for each finished run, and from time to time while runs
+//! Progress of a study on standard error. A terminal shows a bar for each run in progress and one
+//! for all runs. Otherwise, a line is printed for each finished run, and regular lines while runs
 //! take long.
 
 use std::collections::HashMap;
@@ -14,9 +14,11 @@ use parking_lot::Mutex;
 use crate::output;
 use crate::progress::Heartbeat;
 
+/// Prints the events of a study as bars or lines.
 pub(crate) struct Watcher {
     /// Whether bars are drawn, because standard error is a terminal.
     terminal: bool,
+    /// Prints regular lines while no run ends; silent on a terminal.
     heartbeat: Heartbeat,
     state: Arc<Mutex<State>>,
     ticker: Option<std::thread::JoinHandle<()>>,
@@ -25,9 +27,11 @@ pub(crate) struct Watcher {
 #[derive(Default)]
 struct State {
     whole: Option<ProgressBar>,
-    /// Bars and counts of current runs, by label.
+    /// Bars and counters of the runs in progress, by label.
     running: HashMap<String, (ProgressBar, Arc<AtomicU64>)>,
+    /// Runs that ended or failed.
     done: usize,
+    /// Runs to execute, including those that are done.
     left: usize,
     over: bool,
 }
@@ -104,8 +108,7 @@ impl Watcher {
         }
     }
 
-    /// Prints a line above the bars. Unless `always` is set, it is printed only if there are no
-    /// bars.
+    /// Prints a line above the bars. Unless `always` is set, prints it only if there are no bars.
     fn say(&self, line: &str, always: bool) {
         if always || !self.terminal {
             self.heartbeat.said();

@@ -1,4 +1,5 @@
-//! A comparison: every controller with every seed, on all cores. A seed is the same requests for all.
+//! Execution of a comparison: every controller with every seed, on all cores. With one seed, all
+//! controllers get the same requests.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -18,34 +19,35 @@ use crate::scenario::{
 use crate::stack::{Controller, Stack};
 use crate::study::{Event, Location, RunOptions, StudyRun, execute};
 
-/// Name of the run on the uncongested network in progress reports.
+/// Name of the run on the uncongested network, in messages and progress reports.
 const UNCONGESTED: &str = "uncongested";
 
-/// What a comparison is doing, for progress bars.
+/// Event of a comparison, for progress bars.
 #[derive(Clone, Debug)]
 pub enum Stage {
-    /// A run begins; its completed responses count up to `of`.
+    /// A run begins. Its completed responses count up to `of`.
     Begins {
-        /// Name of the run: a controller, or the uncongested network.
+        /// Name of the run: a controller or the uncongested network, with the seed if there are
+        /// several.
         name: String,
-        /// Responses it will complete.
+        /// Number of responses that the run will complete.
         of: u64,
-        /// Its count.
+        /// Number of responses completed so far.
         progress: Progress,
     },
-    /// A run is over.
+    /// A run ended with a result.
     Ends {
-        /// What ran.
+        /// Name of the run.
         name: String,
-        /// What it cost.
+        /// Cost of the run.
         cost: Cost,
     },
 }
 
-/// Runs a plan. `watch` is called with every event, from several threads.
+/// Runs a plan. Calls `watch` with every event, from several threads.
 ///
 /// # Errors
-/// The plan is wrong, or a run failed.
+/// Returns an error if the plan is wrong or if a run failed.
 pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison, ScenarioError> {
     match compare_with(plan, watch, &CompareOptions::default())? {
         (comparison, None) => Ok(comparison),
@@ -53,22 +55,23 @@ pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison
     }
 }
 
-/// How a comparison is run.
+/// Options for the execution of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct CompareOptions<'a> {
-    /// Ends the comparison once it is set: runs under way end without a result, and no other begins.
+    /// Ends the comparison once it is set: runs in progress end without a result, and no other run
+    /// begins.
     pub interrupt: Arc<AtomicBool>,
-    /// Keeps every response of the runs that are executed.
+    /// Log for every response of the executed runs, except the run on the uncongested network.
     pub response_log: Option<&'a ResponseLog>,
-    /// Where finished runs are kept; those that are there are not executed again.
+    /// Location that stores finished runs. Runs that are stored there are not executed again.
     pub results: Option<Location>,
 }
 
-/// Runs a plan as [`compare`] does. If runs are interrupted or fail, the comparison covers the other
-/// runs, names these, and the first error is returned with it.
+/// Runs a plan as [`compare`] does. If runs fail or are interrupted, the comparison covers the
+/// other runs and lists these as incomplete; the first error is returned with it.
 ///
 /// # Errors
-/// The plan is wrong, results cannot be kept, or no run has a result.
+/// Returns an error if the plan is wrong, if results cannot be stored, or if no run has a result.
 pub fn compare_with(
     plan: &Plan,
     watch: &(dyn Fn(Stage) + Sync),
@@ -81,11 +84,12 @@ pub fn compare_with(
         None => Vec::new(),
     };
     let mut study_runs = plan.study(&checked)?.runs(1.0)?;
-    // Another seed has nearly the same rate: what is out of range is found before anything runs.
+    // The rate of a load hardly depends on the seed: checking one seed finds loads out of range
+    // before anything runs.
     if let Some(run) = study_runs.first() {
         check_loads(&run.scenario, run.seed).map_err(of_option)?;
     }
-    // Seed by seed: where runs are cut short, the seeds that are done have all controllers.
+    // Seed by seed: if the comparison is interrupted, the finished seeds have all controllers.
     study_runs.sort_by_key(|run| run.seed);
     let references = reference_runs.len();
     let study_runs = [reference_runs, study_runs].concat();
@@ -158,7 +162,7 @@ pub fn compare_with(
         (backend, checked.runs.iter().position(of_plan), run.seed)
     };
     runs.sort_by_key(place);
-    // Of one seed, they are the same whoever answers.
+    // With one seed, every controller gets the same requests.
     let of_first = |run: &&ComparedRun| run.seed == *checked.seeds.start();
     let request_hash =
         runs.iter().find(of_first).map_or_else(String::new, |run| run.group().request_hash.clone());
@@ -168,7 +172,7 @@ pub fn compare_with(
     ))
 }
 
-/// Executes a run on the calling thread. `progress` counts its responses.
+/// Executes a run on the calling thread. `progress` counts its completed responses.
 fn execute_run(
     run: &StudyRun,
     progress: Progress,
@@ -190,7 +194,7 @@ fn execute_run(
     Ok((outcome, cost))
 }
 
-/// Returns the spec of a run's controller, as its stack calls it.
+/// Returns the spec of a run's controller, as its stack names it.
 fn controller_of(run: &StudyRun) -> String {
     let mix = run.scenario.traffic.first().and_then(|traffic| traffic.mix.first());
     mix.map(|(_, controller)| controller.spec()).unwrap_or_default()
@@ -204,7 +208,7 @@ fn label(plan: &Plan, run: &StudyRun) -> String {
     name(plan, &controller_of(run), stack_of(run), run.scenario.backend)
 }
 
-/// Returns the name of a run in messages: its label, and its seed if there are several.
+/// Returns the name of a run in messages: its label, with its seed if there are several.
 fn run_name(plan: &Plan, run: &StudyRun, is_reference: bool) -> String {
     let label = if is_reference { UNCONGESTED.to_owned() } else { label(plan, run) };
     if plan.seeds > 1 { format!("{label}, seed {}", run.seed) } else { label }
@@ -229,14 +233,16 @@ fn compared(
     }
 }
 
-/// Returns the error of a rate that a model of traffic does not have as one of `--load`.
+/// Returns a load that the traffic model cannot offer as an error of `--load`, and any other error
+/// unchanged.
 fn of_option(e: ScenarioError) -> ScenarioError {
     let ScenarioError::Rate { error, .. } = e else { return e };
     let change = if error.is_too_high() { "lower" } else { "raise" };
     PlanError(format!("load: {}; {change} --load, or the rate of the link", error.finding())).into()
 }
 
-/// The plan with its controllers written the one way that reports use.
+/// Returns the plan as reports show it: controllers in one spelling and, if there is a path, the
+/// completed path with its link and queue.
 fn effective(plan: &Plan, checked: &Checked) -> Plan {
     let written = checked
         .runs
@@ -245,7 +251,7 @@ fn effective(plan: &Plan, checked: &Checked) -> Plan {
         .map(|(_, control)| control.spec())
         .collect();
     let mut plan = Plan { controllers: written, ..plan.clone() };
-    // What the path came to, where it does not say.
+    // A path has its own link and queue.
     if let Some(path) = &checked.path {
         plan.path = plan.filled_path();
         let way = if checked.workload.goes_up() { &path.up } else { &path.down };

@@ -1,4 +1,4 @@
-//! Cross traffic of a comparison: who else uses the path in every run.
+//! Cross traffic of a comparison: other flows that use the path in every run.
 
 use fathom_cc::{Rate, catalogue};
 use fathom_netsim::path::parse_rate;
@@ -8,23 +8,25 @@ use super::plan::provided_to;
 use crate::scenario::{BackgroundSpec, PlanError, Shaping, Timestamps, TrafficSpec};
 use crate::stack::{Controller, DATAGRAM, Stack, native_name};
 
-/// Cross traffic as written: `cubic:2` (two bulk flows of ours on the stack under test), `native:bbr`, `tcp` or `tcp-reno:3` (packet-level TCP), `udp:2Mbps`.
+/// Cross traffic as written: `cubic:2` (two bulk flows with Fathom's CUBIC on the stack under
+/// test), `native:bbr` (one flow with the stack's own BBR), `tcp` or `tcp-reno:3` (packet-level
+/// TCP), `udp:2Mbps`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Beside {
     /// Bulk flows that last as long as the run.
     Flows {
-        /// Packet-level TCP instead of the stack under test.
+        /// Whether the flows use packet-level TCP instead of the stack under test.
         tcp: bool,
-        /// Their controller.
+        /// Controller of the flows.
         controller: String,
-        /// How many.
+        /// Number of flows.
         count: u32,
     },
     /// One UDP source at this rate.
     Udp(Rate),
 }
 
-/// Flows of one item at most.
+/// Maximum number of flows in one item.
 const MOST: u64 = 1_000;
 
 impl Beside {
@@ -66,7 +68,8 @@ impl Beside {
         Ok(Self::Flows { tcp, controller: controller.to_owned(), count })
     }
 
-    /// Checks it against the stack that runs it.
+    /// Checks that the stack that runs this cross traffic supports its controller. `stack` is the
+    /// stack under test.
     pub(crate) fn check(
         &self,
         stack: Stack,
@@ -85,7 +88,8 @@ impl Beside {
         }
     }
 
-    /// Returns its controller's spec; `None` for UDP.
+    /// Returns the spec of the controller, and whether the flows use packet-level TCP; `None` for
+    /// UDP.
     pub(crate) fn controller(&self) -> Option<(&str, bool)> {
         match self {
             Self::Flows { tcp, controller, .. } => Some((controller, *tcp)),
@@ -93,7 +97,7 @@ impl Beside {
         }
     }
 
-    /// Its name in results.
+    /// Returns the name in results.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Flows { tcp, controller, .. } => {
@@ -131,7 +135,7 @@ impl Beside {
             name: self.name(),
             from: from.to_owned(),
             to: to.to_owned(),
-            // On for longer than any run.
+            // The source is on for longer than any run.
             workload: format!("udp:1 at {rate} on 10000000s off 1ms"),
             controller: "reno".to_owned(),
             packet: DATAGRAM + WIRE_OVERHEAD as u16,
@@ -146,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cross_traffic_is_a_controller_and_a_count() {
+    fn cross_traffic_is_read_as_controller_and_flow_count() {
         let flows = |tcp, controller: &str, count| Beside::Flows {
             tcp,
             controller: controller.into(),

@@ -1,4 +1,4 @@
-//! Requests that failed under the controllers of a comparison.
+//! Failed requests of the controllers of a comparison.
 
 use super::result::{Candidate, Comparison};
 use crate::measures::FailedRequests;
@@ -15,14 +15,16 @@ impl Comparison {
         self.by_label().into_iter().filter_map(of).collect()
     }
 
-    /// Returns a sentence for each controller under which requests failed, those that have no result first.
+    /// Returns a sentence for each controller with failed requests. Controllers under which every
+    /// request failed come first.
     pub fn failed_requests(&self) -> Vec<String> {
         let mut all = self.failures();
         all.sort_by_key(|of| !of.is_all());
         all.iter().map(FailedRequests::line).collect()
     }
 
-    /// Returns what a command ends with, exit code 1, where every request failed under a controller; `None` where each has a response.
+    /// Returns the error with which a command ends if every request failed under a controller;
+    /// `None` if there is no such controller.
     pub fn without_result(&self) -> Option<String> {
         let lines: Vec<String> =
             self.failures().iter().filter(|of| of.is_all()).map(FailedRequests::line).collect();

@@ -1,22 +1,24 @@
-//! What limited each controller of a comparison.
+//! Limits of the senders of each controller in a comparison.
 
 use super::result::{Candidate, ComparedRun, Comparison};
 use crate::measures::{Counted, Evidence, decisive};
 
-/// A controller, and what limited it.
+/// A controller and the limits of its senders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// Its name in reports.
+    /// Name in reports.
     pub label: String,
-    /// The limits in the order of their share of the time, in words.
+    /// Limits in words, in the order of their share of the time.
     pub line: String,
-    /// The part of its senders' time that each limit held, where that is known: names as in [`LimitTimes`](crate::scenario::LimitTimes),
-    /// without `_seconds`. Idle time is no part of it, but for live media, which waits for its frames.
+    /// Share of the senders' time under each limit, if known. The names are those of
+    /// [`LimitTimes`](crate::scenario::LimitTimes) without `_seconds`. Idle time is left out; for
+    /// live media, which waits for its frames, it counts as `application`.
     pub shares: Vec<(&'static str, f64)>,
 }
 
 impl Comparison {
-    /// Returns what limited each controller, in the plan's order; those without counts are left out.
+    /// Returns the limits of each controller, in the plan's order. Controllers without counts are
+    /// left out.
     pub fn limits(&self) -> Vec<Limit> {
         let all = self.evidence();
         all.iter()
@@ -35,7 +37,8 @@ impl Comparison {
         self.candidates().into_iter().map(of_candidate).collect()
     }
 
-    /// Returns limits that are not the congestion controllers' and decide, as sentences before the verdict.
+    /// Returns, as sentences for the notes, the limits that decide the result but do not come from
+    /// the congestion controllers.
     pub(super) fn decisive_limits(&self) -> Vec<String> {
         decisive(&self.evidence())
     }

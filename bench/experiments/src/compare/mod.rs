@@ -1,5 +1,17 @@
-//! Comparisons: a [`Plan`] says what is compared; [`compare`] runs it with several controllers, each run a
-//! [`Scenario`](crate::scenario::Scenario) of Sync-TCP's network with one bottleneck.
+//! Comparisons of congestion controllers. A [`Plan`] says what to compare, and [`compare`] runs it.
+//! Each run is a [`Scenario`](crate::scenario::Scenario) of Sync-TCP's network with one bottleneck,
+//! or of the path that the plan describes.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `plan.rs`, `beside.rs`, `unused.rs` | plans, their cross traffic, and checks of their fields |
+//! | `from_study.rs`, `to_study.rs` | plans read from studies and written as studies |
+//! | `all_runs.rs`, `responses.rs` | execution of all runs, and the log of single responses |
+//! | `remaining.rs` | commands for the rest of an interrupted comparison |
+//! | `result.rs` | runs and results |
+//! | `ranking.rs`, `seeds.rs` | order of the controllers, and how far the seeds support it |
+//! | `failures.rs`, `limits.rs`, `notes.rs` | failures, limits and other influences on the result |
+//! | `report/` | table, HTML page and data files |
 
 mod all_runs;
 mod beside;

@@ -1,4 +1,4 @@
-//! What a reader must know before the ranking: everything that is not the controllers and yet decides.
+//! Notes to read before the ranking: influences on the result other than the controllers.
 
 use super::beside::Beside;
 use super::result::Comparison;
@@ -6,7 +6,8 @@ use crate::measures::unseeded_note;
 use crate::stack::Stack;
 
 impl Comparison {
-    /// Returns what a report says before its verdict, one sentence each, without its full stop.
+    /// Returns the notes that a report states before its conclusion, one sentence each, without its
+    /// full stop.
     pub fn notes(&self) -> Vec<String> {
         let late = self.late_events().into_iter().map(|(_, line)| line);
         let all = late
@@ -25,9 +26,11 @@ impl Comparison {
         all.chain(self.decisive_limits()).chain(unseeded).collect()
     }
 
-    /// Returns that the laboratory's TCP takes reordering for loss, where it is compared on a path that reorders.
+    /// Returns a note that the laboratory's TCP treats reordering as loss, if it is compared on a
+    /// path that reorders.
     ///
-    /// It has three duplicates and no RACK (RFC 8985 §6.2), as Linux does: there a segment is lost only once a segment sent a reordering
+    /// This TCP declares a loss after three duplicate acknowledgements. It lacks RACK (RFC 8985
+    /// §6.2), which Linux has: with RACK, a segment is lost only once a segment sent a reordering
     /// window later was delivered, and the window adapts.
     fn tcp_in_disorder(&self) -> Option<String> {
         if !self.plan.stacks.contains(&Stack::Tcp) || !self.path_reorders() {
@@ -40,7 +43,7 @@ impl Comparison {
         )
     }
 
-    /// Returns whether packets with bodies may overtake each other.
+    /// Returns whether the path may reorder packets with bodies.
     pub(super) fn path_reorders(&self) -> bool {
         let Ok(checked) = self.plan.check() else { return false };
         let Some(path) = &checked.path else { return false };

@@ -1,8 +1,11 @@
-//! The answer of a comparison: controllers in order of the primary measure, and what may be concluded from it.
+//! Ranking of a comparison: controllers in the order of the primary measure, and the conclusions
+//! that it supports.
 //!
-//! Every seed gives every controller the same requests, so controllers are compared seed by seed. A change is a ratio: its logarithm is
-//! averaged over the seeds and has a 95 % interval by Student's t. So a change from A to B is the inverse of that from B to A, and a seed
-//! with long response times counts no more than another.
+//! With one seed, every controller gets the same requests, so controllers are compared seed by
+//! seed. A change is a ratio: its logarithm is averaged over the seeds and has a 95 % interval by
+//! Student's t. A change from A to B is thus the inverse of the change from B to A, and a seed with
+//! long response times counts no more than another seed. Measures in percent change by points
+//! instead.
 
 use fathom_cc::Rate;
 use fathom_metrics::Estimate;
@@ -14,45 +17,53 @@ use crate::scenario::{GroupOutcome, Workload};
 /// A controller in the ranking.
 #[derive(Clone, Debug)]
 pub struct Ranked<'a> {
-    /// Its runs.
+    /// The controller, with its runs.
     pub candidate: Candidate<'a>,
-    /// Its place by its mean, from 1. `None`: it has no value of the measure, it is not ranked, or several backends are compared.
+    /// Rank by the mean, from 1. `None` if the controller has no value of the measure, if it is not
+    /// ranked, or if several backends are compared.
     pub place: Option<usize>,
-    /// It is not ranked, and no change from or to it is told: the measure leaves failed requests out, and too many of its requests failed.
+    /// Whether the controller is not ranked, and no change from it or to it is reported: the
+    /// measure leaves failed requests out, and too many of its requests failed. Always `false` if
+    /// several backends are compared.
     pub misses_failures: bool,
-    /// It may be the best as well: the interval of its change from the best contains zero, and no other is better beyond its interval.
+    /// Whether the controller may be the best as well: the interval of its change from the best
+    /// contains zero, and no other controller is better beyond the interval of their change. Always
+    /// `false` for the first controller and with one run each.
     pub tied: bool,
-    /// The primary measure over its seeds.
+    /// Primary measure over the seeds.
     pub value: Option<Estimate>,
-    /// Against the baseline; `None` for the baseline itself.
+    /// Change from the baseline. `None` for the baseline itself, and if there is no change to
+    /// report.
     pub change: Option<Change>,
 }
 
 /// Controllers in order of the primary measure.
 #[derive(Clone, Debug)]
 pub struct Ranking<'a> {
-    /// What it is by.
+    /// Measure that decides the order.
     pub measure: &'static Measure,
-    /// Best first. Where several backends are compared, in the plan's order and without places.
+    /// Controllers, best first. If several backends are compared, in the plan's order and without
+    /// ranks.
     pub entries: Vec<Ranked<'a>>,
-    /// Label of the baseline: the plan's first controller. Where several backends are compared each is set against the first of them.
+    /// Label of the baseline, the first controller that has results. If several backends are
+    /// compared, each controller is compared with itself on the first backend instead.
     pub baseline: String,
-    /// Seeds that are one run, since they change nothing; `None`: they differ.
+    /// Number of seeds, if all of them give one run; `None` if they differ.
     pub one_run: Option<u64>,
 }
 
 impl Comparison {
-    /// What the clients asked for. Its load is of another link: only its kind is of use here.
+    /// Returns the workload of the plan for a link of 10 Mbps. Only its kind is meaningful.
     pub(crate) fn workload(&self) -> Option<Workload> {
         self.plan.workload(Rate::from_bits_per_sec(10_000_000)).ok().map(|(_, workload)| workload)
     }
 
-    /// What the ranking is by.
+    /// Returns the measure that ranks the controllers.
     pub fn primary(&self) -> &'static Measure {
         self.workload().map_or(&MEASURES[0], primary)
     }
 
-    /// The ranking.
+    /// Returns the ranking by the primary measure.
     pub fn ranking(&self) -> Ranking<'_> {
         let measure = self.primary();
         let candidates = self.candidates();
@@ -107,7 +118,8 @@ impl Comparison {
         Ranking { measure, entries, baseline, one_run }
     }
 
-    /// What a candidate is set against: the first one, or itself on the first backend.
+    /// Returns the baseline of a candidate: the first candidate or, if several backends are
+    /// compared, the same controller and stack on the first backend.
     pub(crate) fn baseline_of<'c, 'a>(
         &self,
         candidate: &Candidate<'a>,
@@ -129,7 +141,7 @@ impl Comparison {
 }
 
 impl Ranking<'_> {
-    /// What one may conclude, and what not, in sentences.
+    /// Returns the conclusions as sentences, and what cannot be concluded.
     pub fn conclusion(&self) -> Vec<String> {
         let ranked = |entry: &&Ranked<'_>| entry.value.is_some() && !entry.misses_failures;
         let with: Vec<&Ranked<'_>> = self.entries.iter().filter(ranked).collect();
@@ -162,7 +174,8 @@ impl Ranking<'_> {
         lines
     }
 
-    /// Returns which controllers are not ranked as too many of their requests failed; `None`: all are ranked that have a value.
+    /// Returns a sentence that names the controllers that are not ranked because too many of their
+    /// requests failed; `None` if there are none.
     fn not_ranked(&self) -> Option<String> {
         let missed =
             self.entries.iter().filter(|entry| entry.misses_failures && entry.value.is_some());
@@ -193,7 +206,7 @@ impl Ranking<'_> {
         )
     }
 
-    /// What one run is worth.
+    /// Returns the caution that a single run calls for.
     fn one_seed(&self) -> String {
         match self.one_run {
             Some(seeds) => format!(
@@ -238,7 +251,8 @@ impl Ranking<'_> {
             };
             lines.push(format!("{who} cannot be told apart from {base} with {seeds} seeds."));
         }
-        // Means are of seeds as they are, changes of ratios: the lowest mean may be slower seed by seed.
+        // Means are averages of values, changes are averages of ratios: the controller with the
+        // best mean may be worse seed by seed.
         let beats_first =
             with.iter().find(|entry| entry.candidate.beats(&with[0].candidate, self.measure));
         if let Some(better) = beats_first {
@@ -285,14 +299,14 @@ impl Ranking<'_> {
     }
 }
 
-/// So many are named in a sentence; more are counted.
+/// Maximum number of controllers that a sentence names. More are counted.
 const NAMED: usize = 4;
 
 const ONE_SEED: &str =
     "One seed is no result: nothing says how far another would differ (--seeds 5).";
 
 impl<'a> Candidate<'a> {
-    /// The values of a measure: seed and value, of the seeds that have one.
+    /// Returns the seed and the value of every run that has a value of the measure.
     pub fn values(&self, measure: &Measure) -> Vec<(u64, f64)> {
         let of = |run: &&super::ComparedRun| {
             Some((run.seed, measure.of(&run.outcome, FORWARD.0, &run.bottleneck)?))
@@ -300,20 +314,22 @@ impl<'a> Candidate<'a> {
         self.runs.iter().filter_map(of).collect()
     }
 
-    /// Returns whether a measure tells too little of it, since too many of its requests failed.
+    /// Returns whether the measure hides too many failures of this candidate: it leaves failed
+    /// requests out, and too many failed.
     pub fn misses_failures(&self, measure: &Measure) -> bool {
         let sum = |of: fn(&GroupOutcome) -> u64| self.runs.iter().map(|run| of(run.group())).sum();
         measure.misses_failures(sum(|group| group.failed), sum(|group| group.responses))
     }
 
-    /// A measure over the seeds; `None` also where too few responses were completed for it.
+    /// Returns a measure over the seeds; `None` if no run has a value or if there are too few
+    /// samples.
     pub fn estimate(&self, measure: &Measure) -> Option<Estimate> {
         let samples: u64 = self.runs.iter().map(|run| measure.samples(run.group())).sum();
         let values: Vec<f64> = self.values(measure).into_iter().map(|(_, value)| value).collect();
         (samples >= measure.samples_needed()).then(|| Estimate::of(&values)).flatten()
     }
 
-    /// Values of this and of another, of the seeds that both have: the other's first.
+    /// Returns the values of `base` and of this candidate for the seeds that both have.
     fn pairs(&self, base: &Candidate<'_>, measure: &Measure) -> Vec<(f64, f64)> {
         let of_base = base.values(measure);
         let pair =
@@ -321,19 +337,20 @@ impl<'a> Candidate<'a> {
         self.values(measure).into_iter().filter_map(pair).collect()
     }
 
-    /// How a measure changes from another to this one.
+    /// Returns the change of a measure from `base` to this candidate: points for a percentage, a
+    /// ratio for any other measure.
     pub fn change_from(&self, base: &Candidate<'_>, measure: &Measure) -> Option<Change> {
         let pairs = self.pairs(base, measure);
         if measure.unit == "%" { Change::in_points(&pairs) } else { Change::of(&pairs) }
     }
 
-    /// It is better than another beyond the interval of the change.
+    /// Returns whether this candidate is better than another beyond the interval of the change.
     fn beats(&self, other: &Candidate<'_>, measure: &Measure) -> bool {
         let change = self.change_from(other, measure).filter(Change::is_significant);
         change.is_some_and(|change| (change.percent < 0.0) == (measure.better != Better::Higher))
     }
 
-    /// What a measure is above another's, over the seeds that both have.
+    /// Returns this candidate's value minus the value of `base`, over the seeds that both have.
     pub fn difference_from(&self, base: &Candidate<'_>, measure: &Measure) -> Option<Estimate> {
         let (of_base, own): (Vec<f64>, Vec<f64>) = self.pairs(base, measure).into_iter().unzip();
         Estimate::of_differences(&own, &of_base)
@@ -355,7 +372,7 @@ mod tests {
 
     #[test]
     fn changes_are_ratios_with_students_interval() {
-        // Halved twice: no spread at all.
+        // Both values halve: no spread.
         let halved = Change::of(&[(10.0, 5.0), (20.0, 10.0)]).unwrap();
         assert!((halved.percent + 50.0).abs() < 1e-6 && halved.is_significant(), "{halved:?}");
         // ln 1.1 and ln 1.3: mean 0.1788, half width 12.706 x 0.1181 / sqrt 2 = 1.0613.
@@ -368,7 +385,7 @@ mod tests {
             "{change:?}"
         );
         assert!(!change.is_significant());
-        // The way back is the inverse.
+        // The change back is the inverse.
         let back = Change::of(&[(110.0, 100.0), (130.0, 100.0)]).unwrap();
         assert!((1.0 + back.percent / 100.0 - 1.0 / (1.0 + change.percent / 100.0)).abs() < 1e-6);
         let one = Change::of(&[(100.0, 90.0)]).unwrap();

@@ -1,20 +1,20 @@
-//! What an interrupted comparison has left, as the options of commands that run it.
+//! Runs that an interrupted comparison has left, as the options of commands that execute them.
 
 use super::result::Comparison;
 
-/// Runs that are left and one command makes: controllers over consecutive seeds.
+/// Runs without a result that one command executes: controllers over consecutive seeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remaining {
-    /// The controllers; `None`: all of the plan.
+    /// Controllers; `None`: all controllers of the plan.
     pub controllers: Option<Vec<String>>,
-    /// The first seed.
+    /// First seed.
     pub seed: u64,
-    /// How many seeds.
+    /// Number of seeds.
     pub seeds: u64,
 }
 
 impl Remaining {
-    /// As arguments of the command: `--controllers sync --seed 3 --seeds 1`.
+    /// Returns the options of the command: `--controllers sync --seed 3 --seeds 1`.
     pub fn arguments(&self) -> String {
         let controllers =
             self.controllers.iter().map(|names| format!("--controllers {} ", names.join(",")));
@@ -23,7 +23,9 @@ impl Remaining {
 }
 
 impl Comparison {
-    /// What is left, seed by seed. A controller that lacks only some stacks or backends is there with all of them.
+    /// Returns the runs without a result, seed by seed. A command runs its controllers on all
+    /// stacks and backends, even if only some of these runs are missing. If the plan does not name
+    /// the controller of a missing run, the entry is for all controllers.
     pub fn remaining(&self) -> Vec<Remaining> {
         let mut all: Vec<Remaining> = Vec::new();
         let mut seeds: Vec<u64> = self.incomplete.iter().map(|run| run.seed).collect();
@@ -49,7 +51,8 @@ impl Comparison {
         all
     }
 
-    /// Commands that run what is left, as a sentence: the same command with other options.
+    /// Returns a sentence with the commands that execute the remaining runs: the same command with
+    /// other options. If this takes too many commands, the same command runs all again.
     pub fn how_to_go_on(&self) -> String {
         let left = self.remaining();
         let commands: Vec<String> = left.iter().map(Remaining::arguments).collect();
@@ -63,7 +66,7 @@ impl Comparison {
     }
 }
 
-/// So many commands are worth typing.
+/// Maximum number of commands that the sentence lists.
 const MOST_COMMANDS: usize = 3;
 
 #[cfg(test)]
@@ -79,7 +82,7 @@ mod tests {
             why: "interrupted".into(),
         };
         let incomplete = runs.iter().map(missing).collect();
-        // reno and sync, seeds 1 to 5.
+        // The default plan has reno and sync with seeds 1 to 5.
         Comparison {
             plan: Plan::default(),
             request_hash: String::new(),
@@ -90,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_run_what_is_left_and_nothing_twice() {
+    fn remaining_commands_run_each_missing_run_once() {
         for (runs, says) in [
             (
                 &[("reno", 4), ("sync", 4), ("reno", 5), ("sync", 5)][..],

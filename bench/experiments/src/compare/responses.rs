@@ -1,4 +1,4 @@
-//! Single responses of all runs of a comparison.
+//! Log of the single responses of all runs of a comparison.
 
 use std::io;
 
@@ -9,7 +9,8 @@ use super::result::ComparedRun;
 use crate::scenario::{ResponseRow, ResponseSpool};
 use crate::stack::Stack;
 
-/// Keeps every response of a comparison's runs, in a temporary file: memory does not grow with them.
+/// Keeps every response of a comparison's runs in a temporary file, so that memory does not grow
+/// with the number of responses.
 #[derive(Debug)]
 pub struct ResponseLog(Mutex<Kept>);
 
@@ -19,7 +20,7 @@ struct Kept {
     runs: Vec<Place>,
 }
 
-/// A run and where its rows are.
+/// A run, the names of its groups, and the position of its rows.
 #[derive(Debug)]
 struct Place {
     run: Run,
@@ -28,7 +29,7 @@ struct Place {
     rows: u64,
 }
 
-/// Controller, stack, backend and seed.
+/// Identity of a run: controller, stack, backend and seed.
 pub(super) type Run = (String, Stack, Backend, u64);
 
 fn key(run: &ComparedRun) -> Run {
@@ -36,15 +37,18 @@ fn key(run: &ComparedRun) -> Run {
 }
 
 impl ResponseLog {
-    /// An empty log.
+    /// Creates an empty log.
     ///
     /// # Errors
-    /// There can be no temporary file.
+    /// Returns an error if the system cannot create a temporary file.
     pub fn new() -> io::Result<Self> {
         Ok(Self(Mutex::new(Kept { spool: ResponseSpool::new()?, runs: Vec::new() })))
     }
 
-    /// Adds the responses of a run whose groups have these names.
+    /// Adds the responses of a run. `groups` are the names of its groups, by number.
+    ///
+    /// # Errors
+    /// Returns an error if the run is already in the log or if its rows cannot be copied.
     pub(super) fn add(
         &self,
         run: Run,
@@ -60,10 +64,11 @@ impl ResponseLog {
         Ok(())
     }
 
-    /// Hands the responses of a run to `each`, with the name of their group, in the order in which they ended.
+    /// Calls `each` with the group name and the row of every response of a run, in the order in
+    /// which the responses ended. Does nothing if the run is not in the log.
     ///
     /// # Errors
-    /// The file cannot be read, or what `each` says.
+    /// Returns an error if the file cannot be read, or the error of `each`.
     pub fn of_run(
         &self,
         run: &ComparedRun,

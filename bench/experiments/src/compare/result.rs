@@ -1,5 +1,6 @@
-//! What runs and comparisons bring, as reports and JSON have it. Nothing here depends on the machine or the wall clock: the same plan
-//! gives the same bytes.
+//! Results of runs and comparisons, as reports and JSON contain them. In virtual time, results
+//! depend on neither the machine nor the wall clock: the same plan gives the same bytes, unless a
+//! controller takes random numbers that no seed sets.
 
 use std::sync::LazyLock;
 
@@ -12,30 +13,31 @@ use super::plan::Plan;
 use crate::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use crate::stack::Stack;
 
-/// The groups of traffic of every run, and the link that forward data crosses and that reverse data crosses.
+/// Names of a group of traffic, and of the link from its servers to its clients.
 pub(super) const FORWARD: (&str, &str) = ("forward", "left-right");
 pub(super) const REVERSE: (&str, &str) = ("reverse", "right-left");
 
-/// One run.
+/// One run of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparedRun {
-    /// Controller and, where several are compared, stack and backend: its name in reports.
+    /// Name in reports: the controller, with its stack and backend if several are compared.
     pub label: String,
-    /// Controller and options.
+    /// Controller with its options.
     pub controller: String,
     /// Stack of both ends.
     pub stack: Stack,
-    /// Where it ran.
+    /// Backend of the run.
     #[serde(default, skip_serializing_if = "Backend::is_virtual")]
     pub backend: Backend,
-    /// Seed of everything random.
+    /// Seed of the run.
     pub seed: u64,
-    /// Rate of the links.
+    /// Rate of the links; with a path, the rate from servers to clients.
     pub link: String,
-    /// The link that bodies cross.
+    /// Link that the bodies of the forward group cross.
     #[serde(default = "forward_link", skip_serializing_if = "is_forward")]
     pub bottleneck: String,
-    /// What came of it: groups `forward` and `reverse`, whose data cross the links `left-right` and `right-left`.
+    /// Outcome of the group `forward`, of the group `reverse` for web traffic on the built-in
+    /// network, of cross traffic, and of the links.
     pub outcome: Outcome,
 }
 
@@ -48,41 +50,42 @@ fn is_forward(link: &str) -> bool {
 }
 
 impl ComparedRun {
-    /// The bottleneck: the link that the bodies of the forward group cross, which all figures are of.
+    /// Returns the outcome of the bottleneck: the link that the bodies of the forward group cross.
     pub fn forward(&self) -> &LinkOutcome {
         static NONE: LazyLock<LinkOutcome> = LazyLock::new(LinkOutcome::default);
         self.outcome.links.get(&self.bottleneck).unwrap_or(&NONE)
     }
 
-    /// The traffic of the forward direction.
+    /// Returns the outcome of the forward group.
     pub fn group(&self) -> &GroupOutcome {
         static NONE: LazyLock<GroupOutcome> = LazyLock::new(GroupOutcome::default);
         self.outcome.groups.get(FORWARD.0).unwrap_or(&NONE)
     }
 
-    /// Response times of the forward direction; `None` where no response was completed.
+    /// Returns the response times of the forward group; `None` if no response was completed.
     pub fn times(&self) -> Option<&Distribution> {
         self.group().times.as_ref().filter(|times| times.count > 0)
     }
 
-    /// The same of responses larger than 25 kB.
+    /// Returns the response times of responses larger than 25 kB; `None` if no such response was
+    /// completed.
     pub fn times_large(&self) -> Option<&Distribution> {
         self.group().times_large.as_ref().filter(|times| times.count > 0)
     }
 }
 
-/// The same requests on a network that is not congested: Reno, with the first seed.
+/// A run with Reno and the first seed on a network that is not congested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
-    /// Percent of the link that this network carried, forward and reverse: the load, as Sync-TCP §4.2
-    /// measures it.
+    /// Throughput of the uncongested network, forward and reverse, in percent of the bottleneck's
+    /// rate: the offered load, as Sync-TCP §4.2 measures it.
     pub carried_percent: [f64; 2],
-    /// The run itself.
+    /// The run on the uncongested network.
     pub run: ComparedRun,
 }
 
 impl Reference {
-    /// Returns the reference with this run, beside a link of `link` bits per second.
+    /// Returns the reference for this run. `link` is the rate of the bottleneck in bits per second.
     pub(super) fn new(run: ComparedRun, link: u64) -> Self {
         let bits = |link: &str| run.outcome.links.get(link).map_or(0.0, |l| l.throughput_bps);
         let carried_percent =
@@ -91,18 +94,19 @@ impl Reference {
     }
 }
 
-/// A comparison.
+/// Plan and results of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The plan that was run.
     pub plan: Plan,
-    /// Hash over the requests of the first seed, the same for every controller; those of other seeds are in their runs.
+    /// Hash over the requests of the first seed, the same for every controller. Each run has the
+    /// hash for its own seed.
     pub request_hash: String,
-    /// A run per controller and seed: in the plan's order, of each controller its seeds.
+    /// A run per backend, stack, controller and seed, in the plan's order; the seed varies fastest.
     pub runs: Vec<ComparedRun>,
-    /// The uncongested network (web traffic only).
+    /// Run on the uncongested network; only for web traffic on the built-in network.
     pub reference: Option<Reference>,
-    /// Runs of the plan that have no result, as the comparison was interrupted or they failed.
+    /// Runs of the plan without a result, because they failed or were interrupted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incomplete: Vec<Missing>,
 }
@@ -110,28 +114,28 @@ pub struct Comparison {
 /// A run that has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// What reports would call it.
+    /// Name that reports would use.
     pub label: String,
-    /// Its controller.
+    /// Controller of the run.
     pub controller: String,
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// Why it has none.
+    /// Reason why the run has no result.
     pub why: String,
 }
 
 /// A controller on a stack and a backend: its runs, one per seed.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
-    /// Its name in reports.
+    /// Name in reports.
     pub label: &'a str,
-    /// In the order of seeds; at least one.
+    /// Runs in the order of their seeds, at least one.
     pub runs: Vec<&'a ComparedRun>,
 }
 
 impl Comparison {
-    /// What is compared, in the plan's order. Runs stand together that have one label. Where seeds change nothing they are one run: each
-    /// candidate has its first.
+    /// Returns what is compared, in the plan's order: one candidate per label. If the seeds change
+    /// nothing, each candidate has only its first run.
     pub fn candidates(&self) -> Vec<Candidate<'_>> {
         let mut candidates = self.by_label();
         if self.seeds_are_one_run() {
@@ -140,7 +144,7 @@ impl Comparison {
         candidates
     }
 
-    /// What is compared, with every run.
+    /// Returns what is compared, with every run.
     pub(super) fn by_label(&self) -> Vec<Candidate<'_>> {
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for run in &self.runs {
@@ -152,7 +156,7 @@ impl Comparison {
         candidates
     }
 
-    /// Runs that have no result, by label and reason, as a report says it.
+    /// Returns a sentence for the runs without a result, for each label and reason.
     pub fn missing(&self) -> Vec<String> {
         let mut all: Vec<(&str, &str, usize)> = Vec::new();
         for run in &self.incomplete {
@@ -172,8 +176,9 @@ impl Comparison {
         all.into_iter().map(line).collect()
     }
 
-    /// Events of the path that came after the end of runs, as a report says it: there they had no effect. The first part of each pair says
-    /// whether it came in no run at all.
+    /// Returns a sentence for each event of the path that came after the end of at least one run
+    /// and had no effect there. The first part of each pair says whether the event came after the
+    /// end of every run.
     pub fn late_events(&self) -> Vec<(bool, String)> {
         let events = self.plan.path.events().unwrap_or_default();
         let ends = || self.runs.iter().map(|run| run.outcome.seconds);
@@ -199,10 +204,11 @@ impl Comparison {
         events.iter().filter_map(line).collect()
     }
 
-    /// That the other direction than the bodies' was full, or dropped packets, as a report says it: its queue ranks controllers, too, and no measure of the
-    /// bottleneck shows it. `None` on the built-in network, where bodies go both ways.
+    /// Returns a note if the direction opposite to the bodies was full or dropped packets, on
+    /// average over the runs. Its queue affects the ranking, too, and no measure of the bottleneck
+    /// shows it. `None` on the built-in network.
     pub fn full_other_direction(&self) -> Option<String> {
-        /// From here on a direction is full.
+        /// Mean utilisation in percent from which a direction is full.
         const USED_PERCENT: f64 = 90.0;
         const DROPPED_PERCENT: f64 = 1.0;
         if self.plan.path.is_empty() {
@@ -233,7 +239,7 @@ impl Comparison {
         ))
     }
 
-    /// Adds the runs of the same plan from other backends, and sorts the backends by `order`.
+    /// Adds the runs of the same plan on other backends, and sorts backends and runs by `order`.
     pub fn merge(&mut self, other: Self, order: &[Backend]) {
         let place = |backend: Backend| order.iter().position(|w| *w == backend);
         self.plan.backends.extend(other.plan.backends);
@@ -247,7 +253,7 @@ impl Comparison {
     }
 }
 
-/// A run's label: its controller, and its stack and backend where the plan has several.
+/// Returns the label of a run: its controller, with its stack and backend if the plan has several.
 pub(super) fn name(plan: &Plan, controller: &str, stack: Stack, backend: Backend) -> String {
     let mut name = controller.to_owned();
     if plan.stacks.len() > 1 {

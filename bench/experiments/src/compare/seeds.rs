@@ -1,18 +1,22 @@
-//! What the seeds of a comparison are worth: seeds that are one run, seeds far from the others, seeds that one controller lacks.
+//! Value of the seeds of a comparison: seeds that all give one run, outlying seeds, and seeds that
+//! one of two controllers lacks.
 
 use fathom_metrics::{median, outliers};
 
 use super::result::{Candidate, ComparedRun, Comparison};
 use crate::measures::{Measure, listed};
 
-/// Seeds whose measures differ by no more than this part of their median are one run: no figure of a report shows such a difference.
+/// Values are equal if they differ by no more than this fraction of the largest: no figure of a
+/// report shows such a difference.
 const SAME: f64 = 1e-4;
-/// So many seeds are named; more are counted.
+/// Maximum number of seeds that a sentence names. More are counted.
 const NAMED: usize = 6;
 
 impl Comparison {
-    /// Returns whether seeds change nothing: every seed has the same requests, and under every controller and stack the same times and
-    /// throughput to four digits. Such seeds are one run, and an interval over them says nothing.
+    /// Returns whether the seeds change nothing. This holds if each label has several runs, all
+    /// runs are virtual, and the runs of a label have the same requests and, to four digits, the
+    /// same mean response time, throughput and duration. Such seeds are one run, and an interval
+    /// over them says nothing.
     pub fn seeds_are_one_run(&self) -> bool {
         let all = self.by_label();
         let same = |of: &Candidate<'_>| {
@@ -33,27 +37,27 @@ impl Comparison {
         !all.is_empty() && all.iter().all(same)
     }
 
-    /// Returns a sentence for each controller that has seeds far from its others, by the primary measure: `seeds 6, 25 and 35 took 27 to
-    /// 30 s under native:cubic, where the median is 17.7 s`.
+    /// Returns a sentence for each controller with outlying seeds by the primary measure: `seeds 6,
+    /// 25 and 35 took 27 to 30 s under native:cubic, where the median of 40 seeds is 17.7 s`.
     pub fn outlying_seeds(&self) -> Vec<String> {
         let measure = self.primary();
         self.candidates().iter().filter_map(|of| outlier_line(of, measure)).collect()
     }
 
-    /// Returns a candidate's seeds that are far from its others, by the primary measure.
+    /// Returns a candidate's outlying seeds by the primary measure.
     pub fn outlying_seeds_of(&self, of: &Candidate<'_>) -> Vec<u64> {
         let values = of.values(self.primary());
         let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
         outliers(&plain).into_iter().map(|place| values[place].0).collect()
     }
 
-    /// Returns the labels of the controllers that [`Comparison::unpaired`] is about.
+    /// Returns the labels of the controllers that [`Comparison::unpaired`] names.
     pub fn unpaired_labels(&self) -> Vec<&str> {
         self.unpaired_lines().into_iter().map(|(label, _)| label).collect()
     }
 
-    /// Returns a sentence for each controller whose change from the baseline is over other seeds than the means beside it, since runs
-    /// of one of the two have no value.
+    /// Returns a sentence for each controller whose change from the baseline covers other seeds
+    /// than the means, because some runs of the controller or of the baseline have no value.
     pub fn unpaired(&self) -> Vec<String> {
         self.unpaired_lines().into_iter().map(|(_, line)| line).collect()
     }
@@ -105,7 +109,7 @@ impl Comparison {
     }
 }
 
-/// Whether values are the same to four digits.
+/// Returns whether values are equal to four digits.
 fn alike(values: impl Iterator<Item = f64> + Clone) -> bool {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
@@ -133,7 +137,7 @@ fn outlier_line(of: &Candidate<'_>, measure: &Measure) -> Option<String> {
     ))
 }
 
-/// `seed 3`, `seeds 1, 4 and 7`, `9 seeds`.
+/// Returns seeds in words: `seed 3`, `seeds 1, 4 and 7`, `9 seeds`.
 fn seeds_in_words(seeds: &[u64]) -> String {
     let names: Vec<String> = seeds.iter().map(u64::to_string).collect();
     match names.len() {
@@ -143,13 +147,13 @@ fn seeds_in_words(seeds: &[u64]) -> String {
     }
 }
 
-/// A value with its unit as a sentence has it: times of 10 s and more in seconds.
+/// Returns a value with its unit for a sentence, with times of 10 s or more in seconds.
 pub(super) fn amount(measure: &Measure, value: f64) -> String {
     let (value, unit) = in_words(measure, value);
     format!("{} {unit}", fathom_metrics::significant_text(value, 3)).trim_end().to_owned()
 }
 
-/// `27 to 30 s`.
+/// Returns a range with its unit for a sentence: `27 to 30 s`.
 fn range(measure: &Measure, low: f64, high: f64) -> String {
     let ((a, of_low), (b, of_high)) = (in_words(measure, low), in_words(measure, high));
     let text = |value| fathom_metrics::significant_text(value, 3);

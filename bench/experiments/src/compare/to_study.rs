@@ -1,4 +1,4 @@
-//! A comparison as a study: every stack, controller and backend is a combination of its sweep.
+//! Conversion of a comparison to a study. Its sweep combines every backend, stack and controller.
 //!
 //! The scenario is Sync-TCP's network with one bottleneck, or the path that the plan describes.
 
@@ -21,14 +21,15 @@ use crate::scenario::{
 use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
 use crate::study::{Axis, Study};
 
-/// Names of the sweep's axes, the last one fastest.
+/// Names of the sweep's axes. The last axis varies fastest.
 const AXES: [&str; 3] = ["backend", "stack", "controller"];
 
-/// Left and right router of every network of a comparison: servers and clients of the forward group.
+/// Left and right router of every network of a comparison. The servers of the forward group are on
+/// the left, its clients on the right.
 const ENDS: (&str, &str) = ("left", "right");
 
 impl Plan {
-    /// Returns the study that runs this plan, which `checked` comes from.
+    /// Returns the study that runs this plan. `checked` comes from the same plan.
     ///
     /// # Errors
     /// Returns the first error of a scenario.
@@ -99,8 +100,9 @@ impl Plan {
         toml::to_string(&document).map_err(wrong)
     }
 
-    /// Returns the study of one run on the uncongested network: Reno on the first stack, with the
-    /// first seed (Sync-TCP §4.2). `None` if nothing is set beside such a network.
+    /// Returns the study of the single run on the uncongested network: Reno on the first stack,
+    /// with the first seed (Sync-TCP §4.2). `None` if the results are not compared with such a
+    /// network.
     ///
     /// # Errors
     /// Returns the first error of its scenario.
@@ -108,7 +110,7 @@ impl Plan {
         let first = checked.runs.first().filter(|_| checked.has_reference());
         let Some((stack, _)) = first else { return Ok(None) };
         let reno = Controller::reference(*stack).map_err(PlanError)?.spec();
-        // On one backend, wherever the others run.
+        // This run is virtual, whatever the backends of the plan.
         let run = (Backend::Virtual, *stack, &reno);
         let points = vec![(BTreeMap::new(), self.scenario(checked, run, checked.reference))];
         Study::from_specs("uncongested", QUESTION, Vec::new(), points)?
@@ -125,18 +127,18 @@ impl Plan {
     ) -> ScenarioSpec {
         let (left, right) = ENDS;
         let forward = self.group(checked, FORWARD.0, (left, right), controller);
-        // On the built-in network web traffic goes both ways (Sync-TCP §4.1).
+        // On the built-in network, web traffic runs in both directions (Sync-TCP §4.1).
         let both_ways = checked.path.is_none() && matches!(checked.workload, Workload::Web { .. });
         let reverse = both_ways.then(|| TrafficSpec {
             counted: false,
             ..self.group(checked, REVERSE.0, (right, left), controller)
         });
-        // The uncongested network has nobody else on it.
+        // The uncongested network has no cross traffic.
         let beside = if link == checked.link { &checked.beside[..] } else { &[] };
         let flows = beside.iter().filter_map(|beside| beside.traffic(&forward));
         let background = beside.iter().filter_map(|beside| beside.background(ENDS)).collect();
         let others: Vec<TrafficSpec> = reverse.into_iter().chain(flows).collect();
-        // Of few and long flows: thousands of short ones have no shares worth a look.
+        // Shares of the link are useful for a few long flows, but not for thousands of short ones.
         let bulk = matches!(checked.workload, Workload::Bulk { .. });
         ScenarioSpec {
             stop: format!("{} responses", checked.responses),
@@ -172,7 +174,8 @@ impl Plan {
         }
     }
 
-    /// Returns a group that sends the workload's bodies from one router to another.
+    /// Returns a group with the plan's workload, with servers at router `from` and clients at
+    /// router `to`.
     fn group(
         &self,
         checked: &Checked,
@@ -180,7 +183,7 @@ impl Plan {
         (from, to): (&str, &str),
         controller: &str,
     ) -> TrafficSpec {
-        // With a computed load, all stacks get the requests of the first.
+        // With a computed load, all stacks get the requests of the first stack.
         let computed = checked.workload.has_computed_load();
         TrafficSpec {
             name: name.to_owned(),
@@ -210,13 +213,13 @@ impl Plan {
     }
 }
 
-/// A study as written.
+/// A study as written in TOML.
 #[derive(Serialize)]
 struct StudyText<'a> {
     question: &'a str,
     seeds: u64,
     seed: u64,
-    /// The order of the axes is that of the text, and decides which axis is the fastest.
+    /// Axes in the order in which they are written; the last axis varies fastest.
     #[serde(serialize_with = "in_order")]
     sweep: Vec<(&'a str, &'a [String])>,
     scenario: Table,
@@ -226,7 +229,7 @@ fn in_order<S: Serializer>(axes: &[(&str, &[String])], to: S) -> Result<S::Ok, S
     to.collect_map(axes.iter().copied())
 }
 
-/// Doubles every dollar sign, which would begin a variable of the study.
+/// Doubles every dollar sign, because a single one begins a variable of the study.
 fn escape(value: &mut Value) {
     match value {
         Value::String(text) => *text = text.replace('$', "$$"),
@@ -236,7 +239,7 @@ fn escape(value: &mut Value) {
     }
 }
 
-/// The question that a comparison answers.
+/// Question of the study.
 const QUESTION: &str = "Which controller serves these requests fastest?";
 
 #[cfg(test)]
@@ -246,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comparison_and_its_text_are_the_same_study() {
+    fn comparison_and_its_text_give_the_same_runs() {
         let plans = [
             Plan::default(),
             Plan {
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn dollars_in_a_plan_are_no_variables() {
+    fn dollar_signs_of_a_plan_are_escaped() {
         let mut value = Value::Array(vec![Value::String("a $b".into())]);
         escape(&mut value);
         assert_eq!(value, Value::Array(vec![Value::String("a $$b".into())]));

@@ -1,4 +1,4 @@
-//! What a run will cost, guessed before it runs: good to a factor of two, which is what one wants to know before an hour passes.
+//! Estimates the cost of a run before it begins, accurate to about a factor of two.
 
 use std::time::Duration;
 
@@ -8,48 +8,56 @@ use crate::scenario::{Background, Load, Scenario, Stop, Traffic, WebLoad, Worklo
 use crate::stack::Stack;
 use fathom_packet_level::WebUser;
 
-/// CPU seconds for each data packet of a long transfer: both ends, acknowledgements, network and measuring, on one core. Measured by this
-/// lab on machines of 2025: about 5 microseconds.
+/// CPU seconds for each data packet of a long QUIC transfer: both ends, acknowledgements, network
+/// and measurement, on one core. Measured on machines of 2025: about 5 us.
 const CPU_PER_PACKET: f64 = 5e-6;
-/// CPU seconds for each web connection with all its packets, two TLS handshakes' ends included. Measured by this lab likewise: 0.45 ms.
+/// CPU seconds for each QUIC web connection with all its packets and both ends of the TLS
+/// handshake. Measured on the same machines: 0.45 ms.
 const CPU_PER_CONNECTION: f64 = 0.45e-3;
-/// The same of TCP, which is at packet level. Measured by this lab: 2.7 microseconds at 400,000 packets per second with an acknowledgement each,
-/// 35 microseconds for a web connection over five links.
+/// CPU seconds for each data packet (`CPU_PER_TCP_PACKET`) and each web connection
+/// (`CPU_PER_TCP_CONNECTION`) of TCP, which is simulated at packet level. Measured on the same
+/// machines: 2.7 us for a packet, at 400,000 packets per second with an acknowledgement each, and
+/// 35 us for a web connection over five links.
 const CPU_PER_TCP_PACKET: f64 = 2.7e-6;
 const CPU_PER_TCP_CONNECTION: f64 = 35e-6;
-/// CPU seconds for each packet of packet-level traffic and each link it crosses, acknowledgements too. Measured by this lab likewise.
+/// CPU seconds for each packet or acknowledgement of packet-level traffic, for each link that it
+/// crosses. Measured on the same machines.
 const CPU_PER_PACKET_LEVEL_HOP: f64 = 0.4e-6;
-/// Memory of a packet-level flow, its packets under way counted in.
+/// Memory in bytes of a packet-level flow and its packets in flight.
 const MEMORY_PER_PACKET_LEVEL_FLOW: f64 = 2e3;
-/// Seconds that a web user's transfer takes where nothing queues: a handshake and the round trips of slow start.
+/// Seconds for a transfer of a web user without queueing: a handshake and the round trips of slow
+/// start.
 const TRANSFER: f64 = 0.5;
-/// Bytes of a web connection on the wire. Measured by this lab: 87.2 connections per second make 9 Mbps (README).
+/// Bytes of a web connection on the wire. Measured: 87.2 connections per second make 9 Mbps.
 const BYTES_PER_CONNECTION: f64 = 12_900.0;
-/// A page view: the mean of the model of HTTP Archive's pages.
+/// Bytes of a page view: the mean of the model of HTTP Archive pages.
 const BYTES_PER_PAGE: f64 = 4.3e6;
 
-/// Memory of a run without connections, and of each long flow or each new web connection per second (these linger while they close).
-/// Measured by this lab as the largest resident set of `fathom compare`: 122 MB for 400 flows of 100 kB at once, 232 MB for 400 of 400 kB,
-/// 75 MB for 100 of those, 106 MB for 188 web connections per second.
+/// Memory in bytes: of a run without connections (`MEMORY_OF_RUN`), and of each flow or each new
+/// web connection per second (`MEMORY_PER_FLOW`), because web connections linger while they close.
+/// Measured as the largest resident set of `fathom compare`: 122 MB for 400 flows of 100 kB at
+/// once, 232 MB for 400 flows of 400 kB, 75 MB for 100 flows of 400 kB, and 106 MB for 188 web
+/// connections per second.
 const MEMORY_OF_RUN: f64 = 20e6;
 const MEMORY_PER_FLOW: f64 = 0.5e6;
 
-/// A guess.
+/// Estimated cost of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Virtual seconds.
+    /// Duration in seconds of virtual time.
     pub seconds: f64,
-    /// Data packets of all groups.
+    /// Packets of all groups and of background traffic, without acknowledgements.
     pub packets: f64,
     /// Connections of all groups.
     pub connections: f64,
     /// CPU seconds on one core.
     pub cpu_seconds: f64,
-    /// Bytes of memory while it runs.
+    /// Memory in bytes during the run.
     pub memory: f64,
 }
 
-/// Guesses what a run costs: long flows fill the tightest link on their way, web traffic offers its load.
+/// Estimates the cost of a run. Long flows fill the tightest link on their way, unless their access
+/// link or window limits them; other traffic sends its offered load.
 pub fn estimate(scenario: &Scenario) -> Estimate {
     let rates = group_rates(scenario);
     let seconds = match scenario.stop {
@@ -84,7 +92,7 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
             }
             Workload::Pages { .. } | Workload::Media { .. } | Workload::Uploads { .. } => {
                 let connections = match traffic.workload {
-                    // A visit has three views on average.
+                    // A visit has three page views on average.
                     Workload::Pages { .. } => responses(traffic, rate) * seconds / 3.0,
                     workload => workload.flows().map_or(0.0, f64::from),
                 };
@@ -121,7 +129,8 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
     sum
 }
 
-/// Bits per second of a packet-level group: what it offers where nothing queues, up to the rate of the tightest link on its way.
+/// Returns the rate of a packet-level group in bits per second: its offered load without queueing,
+/// limited by the tightest link on its way.
 fn packet_level_rate(scenario: &Scenario, group: &Background) -> f64 {
     let offered = match group.load {
         Load::Users { count, idle: (low, high) } => {
@@ -139,7 +148,7 @@ fn packet_level_rate(scenario: &Scenario, group: &Background) -> f64 {
     way(group.from, group.to).0.map(bps).fold(offered, f64::min)
 }
 
-/// Responses per second of a group at this rate in bits per second.
+/// Returns the responses per second of a group that sends at this rate in bits per second.
 fn responses(traffic: &Traffic, rate: f64) -> f64 {
     match traffic.workload {
         Workload::Web { .. } => rate / 8.0 / BYTES_PER_CONNECTION,
@@ -152,18 +161,21 @@ fn responses(traffic: &Traffic, rate: f64) -> f64 {
     }
 }
 
-/// Links of the way between two routers, by the numbers of their left routers, and whether it goes to the right.
+/// Returns the links between two routers, numbered by their left routers, and whether the way goes
+/// to the right.
 pub(super) fn way(from: usize, to: usize) -> (std::ops::Range<usize>, bool) {
     (from.min(to)..from.max(to), from < to)
 }
 
-/// Propagation there and back: the links of the way and both access links; the smallest and the largest.
+/// Returns the smallest and largest base round trip: the propagation delays of the links and access
+/// links, in both directions.
 pub(super) fn base_round_trip(s: &Scenario, t: &Traffic) -> (Duration, Duration) {
     let links: Duration = way(t.from, t.to).0.map(|i| s.chain.links[i].delay).sum();
     (2 * links + 4 * t.access.delay.0, 2 * links + 4 * t.access.delay.1)
 }
 
-/// What each group sends, in bits per second: on each link web traffic comes first, long flows share what it leaves by their number.
+/// Returns the rate of each group in bits per second. On each link web traffic, pages and media
+/// come first; long flows share the rest in proportion to their number.
 fn group_rates(scenario: &Scenario) -> Vec<f64> {
     let bps = |link: usize| scenario.chain.links[link].rate.bits_per_sec() as f64;
     let tightest = |t: &Traffic| way(t.from, t.to).0.map(bps).fold(f64::INFINITY, f64::min);
@@ -202,7 +214,7 @@ fn group_rates(scenario: &Scenario) -> Vec<f64> {
         };
         let access =
             t.access.rate.bits_per_sec() as f64 * t.access.hosts.map_or(flows(t), f64::from);
-        // A window a round trip is the most that a limited sender can have.
+        // A sender with a window limit sends at most one window per round trip.
         let window = t.max_window.packets().map_or(f64::INFINITY, |packets| {
             let bits =
                 f64::from(packets) * (f64::from(t.datagram) + f64::from(WIRE_OVERHEAD)) * 8.0;
@@ -226,7 +238,7 @@ mod tests {
         assert!((x / expected - 1.0).abs() < 1e-9, "{x} is not {expected}");
     }
 
-    /// 50 flows over 10 Mbps for 100 s.
+    /// Estimates 50 flows over 10 Mbps for 100 s.
     fn of_long_flows(stack: &str) -> Estimate {
         of(&format!(
             r#"
@@ -249,23 +261,24 @@ mod tests {
     #[test]
     fn long_flows_fill_the_link() {
         let e = of_long_flows("quinn");
-        // 10 Mbps for 100 s are 125,000 packets of 1000 bytes: 0.625 s, and 50 handshakes of .45 ms.
+        // 10 Mbps for 100 s are 125,000 packets of 1000 bytes, which take 0.625 s; 50 connections
+        // take 0.45 ms each.
         near(e.packets, 125_000.0);
         near(e.cpu_seconds, 0.6475);
         near(e.seconds, 100.0);
-        // 20 MB, and half a megabyte for each flow.
+        // 20 MB, plus 0.5 MB for each flow.
         near(e.memory, 45e6);
     }
 
     #[test]
-    fn tcp_costs_less() {
+    fn tcp_costs_less_cpu_time_than_quic() {
         let e = of_long_flows("tcp");
         near(e.packets, 125_000.0);
         near(e.cpu_seconds, 125_000.0 * 2.7e-6 + 50.0 * 35e-6);
     }
 
     #[test]
-    fn responses_take_as_long_as_their_load_says_and_finite_flows_end() {
+    fn offered_load_sets_the_duration_and_finite_flows_end() {
         let e = of(r#"
             stop = "1000 responses"
             [network]
@@ -285,14 +298,15 @@ mod tests {
             controller = "reno"
             counted = false
         "#);
-        // 5 Mbps are 48.4 connections of 12,900 bytes per second: 20.64 s for 1000. The two transfers are 200 packets of 1420 bytes.
+        // 5 Mbps are 48.4 connections of 12,900 bytes per second: 20.64 s for 1000 responses. The
+        // two transfers are 200 packets of 1420 bytes.
         near(e.seconds, 20.64);
         near(e.connections, 1_002.0);
         near(e.packets, 1_000.0 * 12_900.0 / 1_420.0 + 200.0);
     }
 
     #[test]
-    fn groups_share_a_link_by_their_flows_and_access_links_limit() {
+    fn groups_share_a_link_by_flows_up_to_their_access_rate() {
         let e = of(r#"
             stop = "8s"
             [network]
@@ -314,7 +328,8 @@ mod tests {
             packet = 1000
             access = { rate = "100kbps" }
         "#);
-        // 7.5 of 10 Mbps, and ten flows of 100 kbps: 8.5 Mbps for 8 s are 8500 packets of 1000 bytes.
+        // 7.5 Mbps of the 10 Mbps, and 10 flows of 100 kbps: 8.5 Mbps for 8 s are 8500 packets of
+        // 1000 bytes.
         near(e.packets, 8_500.0);
     }
 
@@ -343,7 +358,8 @@ mod tests {
             to = "r8"
             workload = "users:20000 idle 1s..4s"
         "#);
-        // A window of 12 packets per 44.1 ms of propagation; two sources of 30 Mbps a tenth of the time; users fill the 45 Mbps.
+        // A window of 12 packets per 44.1 ms of propagation; two sources of 30 Mbps that are on for
+        // a tenth of the time; users that fill a link of 45 Mbps.
         let (flow, udp, web) = (12.0 / 0.0441 * 100.0, 6e6 / 12e3 * 100.0, 45e6 / 12e3 * 100.0);
         near(e.packets, flow + udp + web);
         near(e.cpu_seconds, flow * 5e-6 + 0.45e-3 + (udp * 2.0 + web * 1.5) * 0.4e-6);

@@ -1,4 +1,5 @@
-//! Runs runs on all cores, the longest first. A finished run is stored at once; a stored one is not run again.
+//! Executes runs on all cores, the longest first. Each result is stored as soon as its run ends; a
+//! run with a stored result is not repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
@@ -15,120 +16,123 @@ use super::store::{BEAT, Location, Saved, Store, Stored};
 use super::study_run::{StudyRun, StudyRunResult};
 use crate::scenario::{self, Cost, Outcome, Progress, RunControl, RunError, ScenarioError};
 
-/// When a process first says what it is making.
+/// Time after which a process first reports its runs in progress.
 const FIRST_BEAT: Duration = Duration::from_secs(1);
 
-/// How runs are run.
+/// Options for the execution of runs.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// Threads; `None`: one per core.
+    /// Number of threads; `None` is one per core.
     pub jobs: Option<NonZero<usize>>,
-    /// Where this study's results are; `None`: nothing is stored, nothing resumed.
+    /// Location of the results of this study; with `None`, nothing is stored and every run is
+    /// executed.
     pub results: Option<Location>,
-    /// Ends all runs once it is set: those under way end without a result, and no other begins.
+    /// Interrupts all runs once it is set: runs in progress end without a result, and no other run
+    /// begins.
     pub interrupt: Arc<AtomicBool>,
-    /// Runs begin in the order in which they are given, not the longest first.
+    /// Whether runs begin in the given order instead of the longest first.
     pub in_order: bool,
 }
 
-/// What happens while runs run, for progress bars.
+/// Progress of the runs, for progress bars.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// So many results were there before; so many runs are left to run.
+    /// Execution begins.
     Starts {
-        /// Taken from the folder.
+        /// Number of results that were stored before.
         stored: usize,
-        /// Left to run.
+        /// Number of runs left to execute.
         left: usize,
     },
-    /// A stored result cannot be read; the run runs again.
+    /// A stored result cannot be read; its run is executed again.
     Broken {
-        /// Where it is.
+        /// Location of the stored result.
         place: &'a str,
-        /// Why.
+        /// Reason.
         reason: &'a str,
     },
     /// A run begins.
     Begins {
-        /// Which.
+        /// Run that begins.
         run: &'a StudyRun,
-        /// What `progress` counts up to.
+        /// Final value of `progress`.
         of: u64,
-        /// Its count.
+        /// Counter that the run advances.
         progress: Progress,
     },
-    /// A run is done, and stored.
+    /// A run is complete; its result is stored if results have a location.
     Ends {
-        /// Which.
+        /// Run that is complete.
         run: &'a StudyRun,
-        /// What it cost.
+        /// Cost of the run.
         cost: Cost,
     },
-    /// A run failed. The others go on.
+    /// A run failed. The other runs continue.
     Fails {
-        /// Which.
+        /// Run that failed.
         run: &'a StudyRun,
-        /// Why.
+        /// Reason.
         error: &'a ScenarioError,
     },
 }
 
-/// A run that failed.
+/// A run that failed or was interrupted.
 #[derive(Debug)]
 pub struct Failed {
-    /// Which.
+    /// Name of the run.
     pub label: String,
-    /// Why.
+    /// Reason.
     pub error: ScenarioError,
 }
 
-/// What executed runs bring.
+/// Outcome of the execution.
 #[derive(Debug, Default)]
 pub struct Executed {
     /// Results of the runs that have one, in the order of the runs.
     pub results: Vec<StudyRunResult>,
-    /// Runs that failed or were interrupted: their places among the runs, and why. Runs that never
-    /// began are in neither list.
+    /// Runs that failed or were interrupted: their indices and errors. Runs that never began are in
+    /// neither list.
     pub failed: Vec<(usize, ScenarioError)>,
 }
 
-/// Why a study has no results.
+/// Reason why a study has no complete results.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// Results cannot be stored or read: the user can fix it.
+    /// Results cannot be stored or read. The user can correct this.
     #[error("cannot keep results in '{location}': {}; {}", one_line(error), location.hint())]
     Store {
-        /// Where.
+        /// Location of the results.
         location: Location,
-        /// Why.
+        /// Error of the file system or object store.
         error: std::io::Error,
     },
-    /// A run came out otherwise than another process stored it, which a pure function of scenario and seed cannot.
+    /// The result of a run differs from the result that another process stored, although a run in
+    /// virtual time depends only on its scenario and seed.
     #[error("{} of {of} runs came out otherwise than they are stored; the first is {} ('{}'): \
         runs must not depend on machine or build; use one build of fathom, or another --results", differ.len(), differ[0].label, differ[0].place)]
     Differ {
-        /// Those that did, at least one.
+        /// Runs that differ, at least one.
         differ: Vec<Differs>,
-        /// Runs that were requested.
+        /// Number of requested runs.
         of: usize,
     },
-    /// Runs failed; those that did not are stored.
+    /// Runs failed or were interrupted. The results of the other runs are stored.
     #[error("{} of {of} runs failed; the first ({}): {}; the others are kept, the same command runs these again",
         failed.len(), failed[0].label, failed[0].error)]
     Runs {
-        /// Those that failed, at least one.
+        /// Runs that failed or were interrupted, at least one.
         failed: Vec<Failed>,
-        /// Runs that were requested.
+        /// Number of requested runs.
         of: usize,
     },
 }
 
-/// A run that came out otherwise than it is stored.
+/// A run whose result differs from the stored one.
 #[derive(Debug)]
 pub struct Differs {
-    /// Which.
+    /// Name of the run.
     pub label: String,
-    /// Where the stored result is.
+    /// Location of the stored result.
     pub place: String,
 }
 
@@ -137,11 +141,12 @@ fn one_line(error: &std::io::Error) -> String {
 }
 
 /// Executes runs on all cores and returns their results in the order of the runs. Runs in real time
-/// would disturb each other: they follow one by one. `watch` is called with every event, from several
-/// threads.
+/// are executed one after the other, because they would disturb each other. Calls `watch` with
+/// every event, from several threads.
 ///
 /// # Errors
-/// Results cannot be stored (all stops then), or runs failed (the others are run and stored first).
+/// Returns an error if results cannot be stored (no other run begins then), if a result differs
+/// from the stored one, or if runs failed (after the other runs are executed and stored).
 pub fn run_study(
     runs: &[StudyRun],
     options: &RunOptions,
@@ -160,7 +165,7 @@ pub fn run_study(
 /// Executes runs as [`run_study`] does, each by `runner`.
 ///
 /// # Errors
-/// As [`run_study`].
+/// Returns the errors of [`run_study`].
 pub(crate) fn run_study_with<R>(
     runs: &[StudyRun],
     options: &RunOptions,
@@ -179,10 +184,11 @@ where
     Err(StudyError::Runs { failed, of: runs.len() })
 }
 
-/// Executes runs as [`run_study`] does, each by `runner`; runs that fail are part of the answer.
+/// Executes runs as [`run_study`] does, each by `runner`. Failed runs are not an error, but a part
+/// of the outcome.
 ///
 /// # Errors
-/// Results cannot be stored.
+/// Returns an error if results cannot be stored, or if a result differs from the stored one.
 pub(crate) fn execute<R>(
     runs: &[StudyRun],
     options: &RunOptions,
@@ -211,7 +217,7 @@ where
         ended.push(scope.spawn(|| work.pull(&work.in_real_time, runner, watch)).join());
         work.running.end();
         let panic = ended.into_iter().chain(beats.map(|beats| beats.join())).find_map(Result::err);
-        // A panic of a run is the study's.
+        // Pass the panic of a run on to the caller.
         if let Some(panic) = panic {
             std::panic::resume_unwind(panic);
         }
@@ -219,8 +225,9 @@ where
     work.gather(options)
 }
 
-/// The results of runs that are stored in a study's folder, in the order of the runs. Nothing runs and nothing is written; a folder or
-/// a file that is not there, or that cannot be read, holds no results.
+/// Returns the results of runs that are stored in the folder of a study, in the order of the runs.
+/// Executes and writes nothing. Skips files that are missing or unreadable; an unreadable folder
+/// has no results.
 pub fn stored(runs: &[StudyRun], folder: &Path) -> Vec<StudyRunResult> {
     let mut results = Vec::new();
     let read = Store::read_only(&folder.into()).and_then(|store| {
@@ -245,34 +252,39 @@ fn cannot_store_in(options: &RunOptions, error: std::io::Error) -> StudyError {
     cannot_store(options.results.as_ref().unwrap_or(&nowhere), error)
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Work<'a> {
     runs: &'a [StudyRun],
     store: Option<&'a Store>,
-    /// Runs to execute. Of runs with one fingerprint only the first is executed.
+    /// Runs to execute, by backend. Of several runs with the same fingerprint, only the first is
+    /// executed.
     in_virtual_time: Queue,
     in_real_time: Queue,
     interrupt: &'a AtomicBool,
-    /// Results cannot be stored: no thread begins another run.
+    /// Whether results cannot be stored, so that no other run begins.
     over: AtomicBool,
     running: RunningNow,
+    /// Results by fingerprint.
     results: Mutex<BTreeMap<String, StudyRunResult>>,
+    /// Indices and errors of runs that failed or were interrupted.
     failed: Mutex<Vec<(usize, ScenarioError)>>,
+    /// Indices of runs whose result differs from the stored one.
     differ: Mutex<Vec<usize>>,
+    /// First error in storing a result.
     unstored: Mutex<Option<std::io::Error>>,
 }
 
-/// Runs in the order in which they begin.
+/// Indices of runs in the order in which they begin, and the position of the next one.
 #[derive(Default)]
 struct Queue {
     runs: Vec<usize>,
     next: AtomicUsize,
 }
 
-/// The runs that are being made, for whoever asks how the study stands.
+/// Runs in progress, for `fathom plan status`.
 #[derive(Default)]
 struct RunningNow {
-    /// Their fingerprints, and whether no more will come.
+    /// Fingerprints of the runs, and whether all runs have ended.
     state: Mutex<(BTreeSet<String>, bool)>,
     over: Condvar,
 }
@@ -291,7 +303,8 @@ impl RunningNow {
         self.over.notify_all();
     }
 
-    /// Records them in the store again and again until the end. What takes less than a second is not worth it.
+    /// Writes the runs in progress to the store at regular intervals until all runs have ended.
+    /// Nothing is written in the first second, so short executions leave no record.
     fn record(&self, store: &Store) {
         let (name, mut said) = (Store::beat_name(), false);
         let mut state = self.state.lock();
@@ -316,14 +329,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a> Work<'a> {
-    /// Looks at what is stored.
+    /// Reads the stored results and queues the runs without one.
     fn find(
         runs: &'a [StudyRun],
         store: Option<&'a Store>,
         options: &'a RunOptions,
         watch: &(dyn Fn(Event<'_>) + Sync),
     ) -> std::io::Result<Self> {
-        // Of runs with one fingerprint the first.
+        // Keep the first of several runs with the same fingerprint.
         let mut distinct: BTreeMap<&str, usize> = BTreeMap::new();
         for (i, run) in runs.iter().enumerate() {
             distinct.entry(&run.fingerprint).or_insert(i);
@@ -368,7 +381,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Executes runs of a queue until none is left.
+    /// Executes runs of a queue until none is left, or until the execution is interrupted.
     fn pull<R>(&self, queue: &Queue, runner: &R, watch: &(dyn Fn(Event<'_>) + Sync))
     where
         R: Fn(&StudyRun, &Progress) -> Result<(Outcome, Cost), ScenarioError> + Sync,
@@ -419,7 +432,8 @@ impl<'a> Work<'a> {
         };
         let result = match self.store.map(|store| store.save(run, &result)).transpose()? {
             Some(Saved::Other(first)) => {
-                // In real time, or without a seed, no two runs are equal: the first is the result.
+                // In real time, or with a controller without a seed, results differ each time; the
+                // first result counts.
                 if run.scenario.is_repeatable() {
                     locked(&self.differ).push(i);
                 }

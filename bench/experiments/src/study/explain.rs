@@ -13,7 +13,8 @@ use crate::scenario::{
 };
 use crate::stack::IDLE;
 
-/// The study in words, with `runs` to run: those of a scale, of a part, or with some values of axes.
+/// Returns the description of a study and the estimated cost of `runs`, on this number of `cores`.
+/// `runs` may be a selection of the study's runs; `scale` is their scale.
 pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> String {
     let mut text = format!("{}: {}\n", study.name, study.question);
     let mut line = |s: String| {
@@ -60,7 +61,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|l| format!("  {l}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A scenario in words.
+/// Returns the description of a scenario.
 fn scenario(s: &Scenario) -> String {
     let mut text = format!("network: {} routers in a row\n", s.chain.routers.len());
     let (first, rest) =
@@ -241,7 +242,8 @@ fn background(s: &Scenario, b: &Background) -> String {
 }
 
 fn access_queue(access: &Access) -> String {
-    // Queues that no paper limits hold a million packets.
+    // An access queue of a million packets stands for an unlimited one, because the papers give no
+    // limit; it is not shown.
     match access.queue.packet_limit(access.rate) {
         Some(n) if n >= 1_000_000 => String::new(),
         _ => format!(", {}", access.queue),
@@ -267,9 +269,10 @@ fn costs(runs: &[StudyRun], cores: usize) -> String {
         if low == high { low } else { format!("{low} to {high}") }
     };
     let cpu: f64 = each.iter().map(|e| e.cpu_seconds).sum();
-    // The last run may run alone.
+    // The last run may be alone on the machine, so the total takes at least as long as the longest
+    // run.
     let longest = each.iter().map(|e| e.cpu_seconds).fold(0.0, f64::max);
-    // As many at once as there are cores, at worst the largest.
+    // Sum of the largest runs, one per core: the worst case.
     let mut memory: Vec<f64> = each.iter().map(|e| e.memory).collect();
     memory.sort_by(|a, b| b.total_cmp(a));
     let memory: f64 = memory.iter().take(cores.max(1)).sum();
@@ -289,7 +292,7 @@ fn costs(runs: &[StudyRun], cores: usize) -> String {
     )
 }
 
-/// A number in words, rounded: it is a guess.
+/// Returns an estimated number in words, rounded.
 fn count(n: f64) -> String {
     match n {
         n if n >= 9.95e6 => format!("{:.0} million", n / 1e6),
@@ -300,7 +303,7 @@ fn count(n: f64) -> String {
     }
 }
 
-/// A time in words, rounded: it is a guess.
+/// Returns an estimated time in words, rounded.
 pub fn time_text(seconds: f64) -> String {
     match seconds {
         s if s >= 5_400.0 => format!("{:.1} h", s / 3_600.0),

@@ -1,4 +1,4 @@
-//! Events of paths that came after the end of runs, where they had no effect.
+//! Path events that came after the end of a run and therefore had no effect.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,11 +8,12 @@ use fathom_netsim::path::{DirectedPath, PathEvent};
 
 use super::{StudyRun, StudyRunResult};
 
-/// A line for each event that came in no run at all, or in some of those that have it only.
+/// Returns a line for each event that came after the end of at least one run.
 pub fn late_events(runs: &[StudyRun], results: &[StudyRunResult]) -> Vec<String> {
     let ends: BTreeMap<&str, f64> =
         results.iter().map(|r| (&*r.fingerprint, r.outcome.seconds)).collect();
-    // Runs that have the event, runs that ended before it, and the longest that any took.
+    // By event: number of runs with the event, number of runs that ended before it, and duration of
+    // the longest run in seconds.
     let mut seen: BTreeMap<String, (usize, usize, f64)> = BTreeMap::new();
     for run in runs {
         let (Some(path), Some(&end)) = (&run.scenario.chain.path, ends.get(&*run.fingerprint))
@@ -36,7 +37,8 @@ pub fn late_events(runs: &[StudyRun], results: &[StudyRunResult]) -> Vec<String>
         .collect()
 }
 
-/// Events towards clients, and when they come; a rate that changes is part of the link by now.
+/// Returns the events towards clients and their times. Rate changes are read from the link, because
+/// they are part of its capacity.
 fn events(way: &DirectedPath) -> Vec<(String, Duration)> {
     let steps = match &way.link {
         Some((Capacity::Steps(_, steps), _)) => &steps[..],
@@ -54,7 +56,7 @@ mod tests {
     use crate::study::Study;
 
     #[test]
-    fn events_after_the_end_of_runs_are_told() {
+    fn events_after_the_end_of_runs_are_reported() {
         let text = r#"
 question = "Does it come?"
 seeds = 1

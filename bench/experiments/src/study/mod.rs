@@ -1,22 +1,23 @@
-//! Studies: a question, a scenario template and a parameter sweep. A study expands into runs; a run is a pure function of its scenario and
-//! seed, so runs may be made in any order, on any machine, and their results merge by copying files.
+//! Studies: a question, a scenario template and a parameter sweep. A study expands into runs. In
+//! virtual time, the outcome of a run depends only on its scenario and seed, so runs may be
+//! executed in any order and on any machine. To merge results, copy their files.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `read.rs` | a study as written in TOML: axes, combinations, skips |
+//! | `read.rs` | reads a study from TOML: axes, combinations, skips |
 //! | `substitute.rs` | `$axis` and `$axis.field` in the strings of a scenario template |
 //! | `study_run.rs` | runs: scale, seed, fingerprint, parts |
-//! | `own_code.rs` | what runs with a user's own controllers depend on besides |
-//! | `executor.rs` | makes the runs on all cores |
-//! | `store/` | results as files, or as objects of an object store: each complete or not there |
-//! | `status.rs` | how a study stands: done, running, failed, broken, missing |
-//! | `late_events.rs` | events of paths that came after a run's end |
-//! | `notes.rs` | what must be known before the table: failures, limits that are not the controllers' |
-//! | `estimate.rs` | what a run will cost |
-//! | `explain.rs` | a study in words |
-//! | `table.rs` | results by key, and their table |
-//! | `report/` | the answer in sentences, a page, a row per run, and JSON |
-//! | `shipped.rs` | the studies that come with this crate |
+//! | `own_code.rs` | the program's hash in the fingerprint of runs with user-defined controllers |
+//! | `executor.rs` | executes the runs on all cores |
+//! | `store/` | stores results as files or objects |
+//! | `status.rs` | state of each run: done, running, failed, broken, missing |
+//! | `late_events.rs` | path events that came after the end of a run |
+//! | `notes.rs` | failed requests, and limits other than the controllers |
+//! | `estimate.rs` | estimated cost of a run |
+//! | `explain.rs` | description of a study in words |
+//! | `table.rs` | results by combination, and their table |
+//! | `report/` | the answer in sentences, an HTML page, one row per run, and JSON |
+//! | `shipped.rs` | studies that are built into the program |
 
 mod estimate;
 mod executor;
@@ -52,11 +53,13 @@ pub use table::table;
 pub use estimate::{Estimate, estimate};
 pub use explain::time_text;
 
-/// Part of every fingerprint. Raised when a run of the same scenario and seed may come out otherwise than before: results stored under
-/// an older version are then run again. What changes only runs of one kind is in `run.rs`.
+/// Version of the results, a part of every fingerprint. Raise it if a run of the same scenario and
+/// seed may have another outcome than before: results stored under an older version are then
+/// computed again. `study_run.rs` has versions for changes that affect only some runs.
 pub(crate) const RESULTS_VERSION: u32 = 1;
 
-/// `flows=10, system=SDC`, as messages call a run; `the only run` where a study has no axes.
+/// Returns the name of a run in messages: `flows=10, system=SDC`, or `the only run` if the study
+/// has no axes.
 pub(crate) fn key_text(key: &std::collections::BTreeMap<String, String>) -> String {
     if key.is_empty() {
         return "the only run".to_owned();

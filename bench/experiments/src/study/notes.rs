@@ -1,4 +1,4 @@
-//! What a reader of a study must know before its table: requests that failed, and limits that are not the controllers'.
+//! Notes that precede the table of a study: failed requests, and limits other than the controllers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,29 +8,30 @@ use crate::measures::{Counted, Evidence, FailedRequests, decisive, unseeded_note
 use crate::scenario::{GroupOutcome, LinkOutcome, Scenario, Workload};
 use crate::stack::Stack;
 
-/// Failures that are named one by one; more are counted.
+/// Largest number of failures that are listed; the others are only counted.
 const NAMED: usize = 8;
 
-/// What is said of a study's results.
+/// Notes on the results of a study.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// Requests that failed, by combination of the sweep and group of traffic.
+    /// Failed requests, by combination of the sweep and group of traffic.
     pub failed: Vec<String>,
-    /// What decided besides controllers.
+    /// Influences on the results other than the controllers.
     pub notes: Vec<String>,
-    /// What a command ends with, exit code 1: combinations in which every request of a group failed.
+    /// Message with which a command ends, with exit code 1: the combinations in which every request
+    /// of a group failed.
     pub without_result: Option<String>,
 }
 
 impl Notes {
-    /// Returns the lines that stand before everything else.
+    /// Returns the notes as lines, failures first.
     pub fn lines(&self) -> Vec<String> {
         let failed = self.failed.iter().map(|line| format!("FAILED: {line}."));
         failed.chain(self.notes.iter().map(|line| format!("NOTE: {line}."))).collect()
     }
 }
 
-/// Returns what is to be said of these results of `runs`.
+/// Returns the notes on these results of `runs`.
 pub fn notes(runs: &[StudyRun], results: &[StudyRunResult]) -> Notes {
     let scenarios: BTreeMap<&str, &Scenario> =
         runs.iter().map(|run| (&*run.fingerprint, &run.scenario)).collect();
@@ -40,7 +41,7 @@ pub fn notes(runs: &[StudyRun], results: &[StudyRunResult]) -> Notes {
             keyed.1.first().and_then(|result| scenarios.get(&*result.fingerprint)).copied();
         let groups: BTreeSet<&String> =
             keyed.1.iter().flat_map(|result| result.outcome.groups.keys()).collect();
-        // A group with several controllers is there as a whole, too.
+        // Results contain a group with several controllers as a whole too, so skip its parts.
         for group in groups.iter().filter(|group| !group.contains('/')) {
             let label = label(keyed.0, group, groups.len() > 1);
             let outcomes: Vec<&GroupOutcome> =
@@ -98,7 +99,8 @@ fn evidence_of(
     Evidence::of(label, &counted, scenario.is_some_and(overtakes), live)
 }
 
-/// `reno, 1%`; with several groups of traffic `transfer of reno, 1%`.
+/// Returns the name of a combination: `reno, 1%`, or `transfer of reno, 1%` if there are several
+/// groups of traffic.
 fn label(key: &BTreeMap<String, String>, group: &str, several: bool) -> String {
     let values = key.values().map(String::as_str).collect::<Vec<_>>().join(", ");
     match (several, values.is_empty()) {
@@ -108,7 +110,7 @@ fn label(key: &BTreeMap<String, String>, group: &str, several: bool) -> String {
     }
 }
 
-/// Packets of bodies may overtake each other.
+/// Returns whether packets towards clients may overtake each other.
 fn overtakes(scenario: &Scenario) -> bool {
     scenario.chain.path.as_ref().is_some_and(|path| {
         let does = &path.down.impairments;
@@ -122,7 +124,7 @@ mod tests {
     use crate::scenario::Outcome;
 
     #[test]
-    fn failures_are_said_by_combination_and_fail_where_nothing_else_came() {
+    fn failures_are_listed_and_total_failure_is_no_result() {
         let result = |controller: &str, responses, failed| {
             let failures = [("timed out".to_owned(), failed)].into();
             let group = GroupOutcome { responses, failed, failures, ..GroupOutcome::default() };

@@ -1,4 +1,4 @@
-//! Controllers that are not Fathom's: their code changes while results are kept.
+//! Fingerprint input for user-defined controllers, whose code may change while results are kept.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -10,7 +10,8 @@ use fathom_netsim::hash::StableHash;
 use crate::scenario::Scenario;
 use crate::stack::Controller;
 
-/// This program, as its file is: another build, other results. Where it cannot be read, nothing is taken for the same.
+/// Hash of the program's file, so that another build has other results. If the file cannot be read,
+/// the hash is random, and no stored result is reused.
 static PROGRAM: LazyLock<u64> = LazyLock::new(|| {
     let program = std::env::current_exe().and_then(std::fs::read);
     program.map_or_else(
@@ -23,7 +24,8 @@ static PROGRAM: LazyLock<u64> = LazyLock::new(|| {
     )
 });
 
-/// What the outcome of a scenario depends on that no name tells; empty where all controllers are Fathom's or stacks' own.
+/// Returns text for the fingerprint of a scenario with user-defined controllers: the hash of the
+/// program. Returns an empty string if all controllers are Fathom's or built into a stack.
 pub(super) fn own_code_text(scenario: &Scenario) -> String {
     let traffic =
         scenario.traffic.iter().flat_map(|t| &t.mix).filter_map(

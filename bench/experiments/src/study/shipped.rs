@@ -1,10 +1,10 @@
-//! The studies that come with this crate: `bench/plans/studies`.
+//! Studies that are built into the program, from `bench/plans/studies`.
 
 use include_dir::{Dir, File, include_dir};
 
 static FOLDER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../plans/studies");
 
-/// Name and text of each, by name.
+/// Returns the name and text of each study, ordered by name.
 pub fn shipped_studies() -> impl Iterator<Item = (&'static str, &'static str)> {
     let study =
         |file: &'static File<'_>| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?));
@@ -13,7 +13,7 @@ pub fn shipped_studies() -> impl Iterator<Item = (&'static str, &'static str)> {
     studies.into_iter()
 }
 
-/// The text of the study of this name.
+/// Returns the text of the study with this name.
 pub fn shipped(name: &str) -> Option<&'static str> {
     shipped_studies().find(|(known, _)| *known == name).map(|(_, text)| text)
 }
@@ -34,12 +34,13 @@ mod tests {
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
             .collect();
         files.sort();
-        // One that is missing came after this was built: cargo does not see new files of a folder. `touch bench/experiments/src/study/shipped.rs`.
+        // A missing study was added after the last build, because cargo does not detect new files
+        // in the folder. To rebuild, run `touch bench/experiments/src/study/shipped.rs`.
         assert_eq!(files, shipped_studies().map(|(name, _)| name.to_owned()).collect::<Vec<_>>());
     }
 
     #[test]
-    fn every_one_is_sound() {
+    fn every_shipped_study_is_valid() {
         for (name, text) in shipped_studies() {
             let mut study = Study::from_toml(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
             if study.lacks.is_some() {
@@ -56,10 +57,10 @@ mod tests {
     fn figure_4_has_the_points_of_the_paper() {
         let study = Study::from_toml("sdc-figure-4", shipped("sdc-figure-4").unwrap()).unwrap();
         let flows: Vec<u32> = study.axes[0].values.iter().map(|v| v.parse().unwrap()).collect();
-        // SDC §3.1: a measurement every 10 flows below 100.
+        // SDC §3.1: one measurement every 10 flows up to 100.
         assert_eq!(flows[..10], [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]);
         assert_eq!((flows.last(), study.axes[1].values.len()), (Some(&500), 2));
-        // Table 1: an access link has 10 x (10/n) Mbps.
+        // SDC table 1: an access link has 10 x (10/n) Mbps for n flows.
         for point in &study.points {
             let flows: u64 = point.key["flows"].parse().unwrap();
             assert_eq!(point.scenario.traffic[0].access.rate.bits_per_sec(), 100_000_000 / flows);

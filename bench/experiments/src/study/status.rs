@@ -1,26 +1,27 @@
-//! How a study stands: what is stored, and what processes that share the place say.
+//! State of the runs of a study: from the stored results, and from the reports of processes that
+//! share the location.
 
 use super::executor::StudyError;
 use super::store::{Location, Store, Stored};
 use super::study_run::StudyRun;
 
-/// How a run stands.
+/// State of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
     /// Its result is stored.
     Done,
-    /// A process said within the last minute that it is making it: its host and number.
+    /// A process, `HOST-PID`, reported within the last minute that it is executing the run.
     Running(String),
-    /// It failed the last time: why.
+    /// The last attempt failed, for this reason.
     Failed(String),
-    /// What is stored is no result of it: why.
+    /// The stored file is not a result of the run, for this reason.
     Broken(String),
-    /// Nothing is known of it.
+    /// There is neither a result nor a report.
     Missing,
 }
 
 impl RunState {
-    /// `done`, `running`, `failed`, `broken` or `missing`.
+    /// Returns `done`, `running`, `failed`, `broken` or `missing`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -31,7 +32,7 @@ impl RunState {
         }
     }
 
-    /// Where, or why.
+    /// Returns the process that is executing the run, or the reason why the run has no result.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Running(reason) | Self::Failed(reason) | Self::Broken(reason) => Some(reason),
@@ -40,14 +41,15 @@ impl RunState {
     }
 }
 
-/// How each run stands, in the order of the runs. Nothing runs and nothing is written.
+/// Returns the state of each run, in the order of the runs. Executes and writes nothing.
 ///
 /// # Errors
-/// The place cannot be read. A folder that is not there holds no results.
+/// Returns an error if the location cannot be read. A missing folder is not an error: it has no
+/// results.
 pub fn status(runs: &[StudyRun], results: &Location) -> Result<Vec<RunState>, StudyError> {
     let read = || {
         let store = Store::read_only(results)?;
-        // Before the results: what ends in between is done.
+        // Read reports before results, so that a run that ends in between counts as done.
         let reports = store.reports(runs)?;
         let mut states = Vec::with_capacity(runs.len());
         store.load(&runs.iter().collect::<Vec<_>>(), &mut |run, stored| {

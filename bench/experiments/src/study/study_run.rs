@@ -1,4 +1,4 @@
-//! The runs of a study. Each has a fingerprint of everything that its outcome depends on.
+//! Runs of a study. Each run has a fingerprint of all inputs of its outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,51 +13,62 @@ use super::{RESULTS_VERSION, Study, key_text};
 use crate::scenario::{MaxWindow, Outcome, PlanError, Scenario, Stop, Traffic, Workload};
 use crate::stack::Stack;
 
-/// A run that ends after responses is not scaled below this many.
+/// Smallest number of responses to which a scale shortens a run.
 const FEWEST_RESPONSES: u64 = 50;
-/// Added to the version of runs that end after responses: since then only completed ones count. Without a failure both rules agree.
+/// Added to the version of runs that end after a number of responses: only completed responses
+/// count now. Runs without failed requests have the same outcome under both rules.
 const COMPLETED_ONLY: u32 = 1 << 16;
-/// Added where TCP has SACK: since then blocks count on every ACK, also on one that moves on or comes late (RFC 6675 §5).
+/// Added to the version of runs whose TCP has SACK: SACK blocks count on every ACK now, also on an
+/// ACK that is cumulative or reordered (RFC 6675 §5).
 const SACK_ON_EVERY_ACK: u32 = 1 << 17;
-/// Added to the version of shortened runs whose flows start over some time: since then that time is shortened, too.
+/// Added to the version of shortened runs whose open-ended flows start over a period: the scale
+/// shortens this period too now.
 const SHORTER_STARTS: u32 = 1 << 18;
-/// Added where a run has uploads, or traffic during a warm-up: since then datagrams, requests, timeouts and packet-level flows are counted
-/// after the warm-up, as links were, and datagrams in the direction of bodies.
+/// Added to the version of runs with uploads, or with traffic during the warm-up. Datagrams,
+/// requests, timeouts and packet-level flows now count from the end of the warm-up, as links did
+/// before. Datagrams now count in the direction of the bodies.
 const ALL_AFTER_WARM_UP: u32 = 1 << 21;
-/// Added where a QUIC stack without a window runs over a path of one's own: since then flow control never binds, which it did above a
-/// bandwidth-delay product of 0.6 MB on quiche and 1.25 MB on the others. The papers' networks stay below.
+/// Added to the version of runs with a QUIC stack without a window limit on the topology `path`.
+/// Flow control never limits them now; before, it limited paths with a bandwidth-delay product
+/// above 0.6 MB on quiche and above 1.25 MB on the other stacks. The networks of the papers are
+/// below these limits.
 const UNLIMITED: u32 = 1 << 20;
-/// A run that ends at a time counts for at least so long.
+/// Smallest time that counts in a run that ends at a time.
 const SHORTEST_COUNT: Duration = Duration::from_secs(1);
 
 /// One run of a study.
 #[derive(Clone, Debug)]
 pub struct StudyRun {
-    /// Axis to value, or name of the variant.
+    /// Values by axis; for variants, their names.
     pub key: BTreeMap<String, String>,
     /// Seed of everything random.
     pub seed: u64,
-    /// What runs.
+    /// Scenario, shortened by the scale.
     pub scenario: Scenario,
-    /// Sixteen hexadecimal digits: equal where scenario, scale, seed and version of results are (`RESULTS_VERSION`), and with a user's own
-    /// controller the program. Names the file of the result.
+    /// Sixteen hexadecimal digits, which also name the file of the result. Two runs have the same
+    /// fingerprint if they have the same scenario, scale, seed and version of results
+    /// (`RESULTS_VERSION`) and, with user-defined controllers, the same program.
     pub fingerprint: String,
 }
 
 impl StudyRun {
-    /// `flows=10, system=SDC, seed 1`, as messages call it.
+    /// Returns the name of the run in messages: `flows=10, system=SDC, seed 1`.
     pub fn label(&self) -> String {
         format!("{}, seed {}", key_text(&self.key), self.seed)
     }
 }
 
 impl Study {
-    /// Its runs: every combination in the order of the axes, every seed of it. `scale` (above 0, at most 1) multiplies the stop, the
-    /// warm-up, and the times before and over which flows start, for a quick look: responses stay 50 at least; times stay a second above the
-    /// warm-up and the last start of a flow.
+    /// Returns the runs: every combination in the order of the axes, with every seed.
+    ///
+    /// `scale` (above 0, at most 1) shortens runs for a quick look. It multiplies the end, the
+    /// warm-up, the times at which flows start, and the periods of web traffic. Uploads and flows
+    /// with a size keep the period over which they start. At least 50 responses and one second
+    /// after the warm-up and the last start remain, unless the study itself has less.
     ///
     /// # Errors
-    /// The scale is out of range, or this build lacks the study's stack.
+    /// Returns an error if the scale is out of range, or if this build lacks the stack of the
+    /// study.
     pub fn runs(&self, scale: f64) -> Result<Vec<StudyRun>, PlanError> {
         if let Some(lacks) = &self.lacks {
             return Err(PlanError(lacks.clone()));
@@ -128,7 +139,8 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
     scaled
 }
 
-/// The time over which flows start. That of transfers with an end is their load, which a quick look keeps.
+/// Returns the period over which flows start. The period of transfers with a size determines their
+/// load, so the scale does not change it.
 fn starts_over(spread: Duration, bytes: Option<u64>, scale: f64) -> Duration {
     if bytes.is_some() { spread } else { spread.mul_f64(scale) }
 }
@@ -138,7 +150,8 @@ fn shorter_starts(scenario: &Scenario, scale: f64) -> u32 {
     if scale < 1.0 && scenario.traffic.iter().any(is) { SHORTER_STARTS } else { 0 }
 }
 
-/// The version of results of such a scenario: that of all, and what has changed for runs like it.
+/// Returns the version of the results of a scenario: the common version plus the changes that
+/// affect scenarios like this one.
 fn version(scenario: &Scenario) -> u32 {
     let completed = if matches!(scenario.stop, Stop::Responses(_)) { COMPLETED_ONLY } else { 0 };
     let sack = scenario.traffic.iter().any(|t| t.stack == Stack::Tcp && t.tcp.options.has_sack())
@@ -160,26 +173,29 @@ fn version(scenario: &Scenario) -> u32 {
     RESULTS_VERSION + completed + datagrams + unlimited + if sack { SACK_ON_EVERY_ACK } else { 0 }
 }
 
-/// What a path came to: presets, traces and models may change under the same name.
+/// Returns the resolved path for the fingerprint, because presets, traces and models may change
+/// under the same name.
 fn path_text(scenario: &Scenario) -> String {
     scenario.chain.path.as_ref().map(|path| format!("{path:?}")).unwrap_or_default()
 }
 
-/// Over the scenario as it is written out again, with every default: comments, order and what was put in by variables do not count.
+/// Returns the fingerprint of a run. `scenario` is written with every default, so comments, the
+/// order of fields and the use of variables have no influence.
 fn fingerprint(scenario: &str, seed: u64, scale: f64, version: u32) -> String {
     let mut hash = StableHash::default();
     for byte in scenario.bytes() {
         hash.add(u64::from(byte));
     }
-    // No byte is 256: the text ends here.
+    // No byte has the value 256, so this word marks the end of the text.
     for word in [256, seed, scale.to_bits(), u64::from(version)] {
         hash.add(word);
     }
     format!("{:016x}", hash.value())
 }
 
-/// A part of the runs, for sharing the work between machines: `2/5` is the second of five. A run's fingerprint says which part it is in, so
-/// that another value of an axis, or another seed, moves no run to another machine, and equal runs are made on one.
+/// A part of the runs, to share the work between machines: `2/5` is the second of five. The
+/// fingerprint of a run determines its part. Therefore more values of an axis or more seeds move no
+/// run to another machine, and one machine executes all runs with equal fingerprints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     index: usize,
@@ -187,13 +203,14 @@ pub struct Part {
 }
 
 impl Part {
-    /// Part `index` of `of`, counted from 1; `None`: there is none.
+    /// Returns part `index` of `of`, counted from 1; `None` if there is no such part.
     pub fn new(index: usize, of: usize) -> Option<Self> {
         (1..=of).contains(&index).then_some(Self { index, of })
     }
 
     fn has(self, run: &StudyRun) -> bool {
-        // Mixed: the low bits of a fingerprint depend on the low bits of what it is of.
+        // Mix the digits, because the low bits of a fingerprint depend on the low bits of its
+        // inputs.
         let number = u64::from_str_radix(&run.fingerprint, 16).unwrap_or_default();
         mix(&[number]) % self.of as u64 == self.index as u64 - 1
     }
@@ -217,22 +234,22 @@ impl FromStr for Part {
     }
 }
 
-/// The runs of a part. Together the parts are all runs, each once.
+/// Returns the runs of a part. Each run is in exactly one part.
 pub fn part(runs: Vec<StudyRun>, part: Part) -> Vec<StudyRun> {
     runs.into_iter().filter(|run| part.has(run)).collect()
 }
 
-/// By what runs are chosen: a value of an axis, `stack=quinn`, or a fingerprint.
+/// Selects runs: by a value of an axis, `stack=quinn`, or by a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunFilter {
-    /// This value of this axis.
+    /// Runs with this value of this axis.
     Axis {
-        /// The axis.
+        /// Name of the axis.
         axis: String,
-        /// The value, or the name of the variant.
+        /// Value, or name of the variant.
         value: String,
     },
-    /// This run.
+    /// The run with this fingerprint.
     Fingerprint(String),
 }
 
@@ -263,10 +280,12 @@ impl FromStr for RunFilter {
     }
 }
 
-/// The runs that have one of the values wanted of every axis that is named and, where fingerprints are named, one of these.
+/// Returns the selected runs: those that have one of the wanted values for each named axis and, if
+/// fingerprints are given, one of these fingerprints.
 ///
 /// # Errors
-/// No run has such an axis, such a value of it, or such a fingerprint; the error names those there are.
+/// Returns an error if no run has the axis, the value or the fingerprint. The error lists valid
+/// axes or values.
 pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, PlanError> {
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut fingerprints: BTreeSet<&str> = BTreeSet::new();
@@ -321,16 +340,16 @@ fn check_value(runs: &[StudyRun], axis: &str, value: &str) -> Result<(), PlanErr
     Ok(())
 }
 
-/// What a run brought. Nothing in it depends on the machine.
+/// Result of a run. In virtual time it does not depend on the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyRunResult {
-    /// Axis to value, or name of the variant.
+    /// Values by axis; for variants, their names.
     pub key: BTreeMap<String, String>,
-    /// Seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// The run's fingerprint.
+    /// Fingerprint of the run.
     pub fingerprint: String,
-    /// What the run says.
+    /// Measurements of the run.
     pub outcome: Outcome,
 }

@@ -1,7 +1,8 @@
-//! Substitutes the parameters of a scenario template: `$axis`, `$axis.field`, `${axis}` and `${axis.field}` in its strings; `$$` is a dollar.
+//! Substitutes the parameters of a scenario template: `$axis`, `$axis.field`, `${axis}` and
+//! `${axis.field}` in its strings; `$$` is a dollar sign.
 //!
-//! A string that is nothing but one variable takes the variable's own type, so numbers and lists work. Values are not
-//! substituted again: a dollar in a value stays a dollar.
+//! A string that consists of a single variable takes the type of its value, so numbers and lists
+//! work. Substituted values are not substituted again: a dollar sign in a value stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -9,12 +10,12 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// An error, and where in the text it is.
+/// An error and its position in the text.
 #[derive(Debug)]
 pub(super) struct SpannedError {
-    /// One line that says how to fix it.
+    /// One line that names the error and its correction.
     pub(super) message: String,
-    /// Bytes of the study's text.
+    /// Range of bytes in the text of the study.
     pub(super) span: Range<usize>,
 }
 
@@ -24,24 +25,25 @@ impl SpannedError {
     }
 }
 
-/// An axis's value in one run.
+/// Value of an axis in one run.
 #[derive(Clone, Debug)]
 pub(super) enum AxisValue<'i> {
-    /// `$axis`.
+    /// Value of `$axis`.
     Scalar(DeValue<'i>),
-    /// `$axis.field`: the variant's name and fields.
+    /// Name and fields of a variant, for `$axis.field`.
     Variant(String, DeTable<'i>),
 }
 
-/// The variables of one run, and which of them the template uses.
+/// Variables of one run, and those that the template uses.
 #[derive(Debug)]
 pub(super) struct Variables<'i> {
+    /// Values by axis.
     pub(super) axes: BTreeMap<String, AxisValue<'i>>,
-    /// `axis`, or `axis.field`.
+    /// Variables used so far: `axis` or `axis.field`.
     pub(super) used: BTreeSet<String>,
 }
 
-/// A piece of a string.
+/// A part of a string: plain text, or a variable with its axis and field.
 #[derive(Debug, PartialEq)]
 enum Piece<'a> {
     Text(&'a str),
@@ -49,7 +51,7 @@ enum Piece<'a> {
 }
 
 impl<'i> Variables<'i> {
-    /// The value with the parameters in all its strings substituted.
+    /// Returns the value with the parameters in all its strings substituted.
     pub(super) fn substitute(
         &mut self,
         value: &Spanned<DeValue<'i>>,
@@ -66,7 +68,7 @@ impl<'i> Variables<'i> {
         Ok(Spanned::new(span, filled))
     }
 
-    /// The table with the parameters in all its values substituted.
+    /// Returns the table with the parameters in all its values substituted.
     pub(super) fn substitute_table(
         &mut self,
         table: &DeTable<'i>,
@@ -143,7 +145,7 @@ impl<'i> Variables<'i> {
     }
 }
 
-/// A scalar as text, the way it stands in keys and inside strings.
+/// Returns a scalar as text, as it appears in keys and inside strings; `None` for other values.
 pub(super) fn scalar_text(value: &DeValue<'_>) -> Option<String> {
     Some(match value {
         DeValue::String(text) => text.to_string(),
@@ -154,7 +156,7 @@ pub(super) fn scalar_text(value: &DeValue<'_>) -> Option<String> {
     })
 }
 
-/// Splits a string at its variables.
+/// Splits a string into text and variables.
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -194,7 +196,8 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     Ok(pieces)
 }
 
-/// Reads `axis` or `axis.field` at the beginning of `text`; the variable and what is left.
+/// Reads `axis` or `axis.field` at the start of `text`. Returns the variable and the rest of the
+/// text.
 fn variable(text: &str) -> Option<(Piece<'_>, &str)> {
     let (axis, left) = name(text)?;
     match left.strip_prefix('.').and_then(name) {
@@ -203,7 +206,8 @@ fn variable(text: &str) -> Option<(Piece<'_>, &str)> {
     }
 }
 
-/// A letter or `_`, then letters, digits, `_` and `-`; a `-` at the end is not part of it.
+/// Splits a name off the start of `text`: a letter or `_`, then letters, digits, `_` and `-`. A `-`
+/// at the end does not belong to the name. Returns `None` if there is no name.
 fn name(text: &str) -> Option<(&str, &str)> {
     if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         return None;
@@ -215,7 +219,7 @@ fn name(text: &str) -> Option<(&str, &str)> {
     Some(text.split_at(end))
 }
 
-/// A name that can stand after a `$`.
+/// Returns whether the whole text is a valid name after a `$`.
 pub(super) fn is_name(text: &str) -> bool {
     matches!(name(text), Some((_, "")))
 }
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_what_can_stand_after_a_dollar() {
+    fn names_have_letters_digits_underscores_and_inner_dashes() {
         for (text, is) in [
             ("flows", true),
             ("max-window", true),

@@ -1,4 +1,4 @@
-//! Results by key, and their table for a terminal.
+//! Results by combination, and their table for a terminal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use super::Axis;
 use super::study_run::StudyRunResult;
 use crate::measures::Measure;
 
-/// Results of one key: those of its seeds.
+/// Results of one combination, one per seed.
 pub(crate) type Keyed<'a> = (&'a BTreeMap<String, String>, Vec<&'a StudyRunResult>);
 
-/// Results by key, in the order in which keys first come.
+/// Returns the results by combination, in the order in which combinations first appear.
 pub(crate) fn by_key(results: &[StudyRunResult]) -> Vec<Keyed<'_>> {
     let mut places: BTreeMap<&BTreeMap<String, String>, usize> = BTreeMap::new();
     let mut groups: Vec<Keyed<'_>> = Vec::new();
@@ -26,10 +26,11 @@ pub(crate) fn by_key(results: &[StudyRunResult]) -> Vec<Keyed<'_>> {
     groups
 }
 
-/// A column of measures, which `fathom compare` defines: its name, the measure's key, what values are multiplied by, digits.
+/// A column: its name, the key of its measure, the factor for its values, and the number of decimal
+/// places.
 type Shown = (&'static str, &'static str, f64, usize);
 
-/// Measures of a group of traffic.
+/// Columns for each group of traffic.
 const GROUP: &[Shown] = &[
     (RESPONSES, "responses", 1.0, 0),
     (FAILED, "requests_failed", 1.0, 1),
@@ -44,7 +45,7 @@ const GROUP: &[Shown] = &[
     ("timeouts/conn", "timeouts_per_connection", 1.0, 2),
 ];
 
-/// Measures of the bottleneck.
+/// Columns for the bottleneck.
 const LINK: &[Shown] = &[
     ("drops %", "drops_percent", 1.0, 2),
     (MARKS, "marks_percent", 1.0, 2),
@@ -52,12 +53,13 @@ const LINK: &[Shown] = &[
     ("busy %", "utilisation_percent", 1.0, 1),
 ];
 
-/// One row per key: means over its seeds of each group's measures and of the bottleneck's, which is the busiest link.
+/// Returns the table, with one row per combination: the means over the seeds for each group and for
+/// the bottleneck. The bottleneck is the busiest link.
 pub fn table(axes: &[Axis], results: &[StudyRunResult]) -> String {
     grid(axes, results).text(usize::MAX)
 }
 
-/// The same as cells.
+/// Returns the table as cells.
 pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     let rows = by_key(results);
     let column = |over: &str, name: &str, cell: &dyn Fn(&Keyed<'_>) -> String| Column {
@@ -74,7 +76,7 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     columns.push(column("", "seeds", &|(_, of)| of.len().to_string()));
     let groups: BTreeSet<&String> = results.iter().flat_map(|r| r.outcome.groups.keys()).collect();
     for group in groups {
-        // Computed beforehand, whatever the network then made of it.
+        // Load computed in advance, independent of the network.
         let computed = |r: &&StudyRunResult| {
             Some(r.outcome.groups.get(group)?.load.as_ref()?.computed_percent)
         };
@@ -110,7 +112,7 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
             cells: cells.collect(),
         });
     }
-    // What nobody has needs no column.
+    // Drop columns without values, and columns of responses, failures or marks that are all zero.
     let is_none = |name: &str, cell: &str| {
         cell == NOTHING
             || ([RESPONSES, FAILED, MARKS].contains(&name) && cell.parse::<f64>() == Ok(0.0))
@@ -119,18 +121,19 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     Grid { corner: String::new(), labels: vec![String::new(); rows.len()], columns }
 }
 
-/// Load that is computed beforehand, whatever the network then made of it: it may be above 100 %.
+/// Load computed in advance, independent of the network; it may exceed 100 %.
 const OFFERED: &str = "load % computed";
-/// Responses that were completed; no column where none were.
+/// Completed responses; no column if there are none.
 const RESPONSES: &str = "responses";
-/// Requests that failed; no column where none did.
+/// Failed requests; no column if there are none.
 const FAILED: &str = "failed";
-/// Packets marked; no column where none were.
+/// Marked packets; no column if there are none.
 const MARKS: &str = "marks %";
 /// Datagrams lost in the first five seconds of connections.
 const START_UP: &str = "start-up lost %";
 
-/// A mean; with its 95 % interval where several seeds have a value. The interval ends where the measure of this name does.
+/// Returns the mean, with its 95 % interval if the values differ between seeds. The interval ends
+/// at the bounds of the column's measure.
 fn mean(name: &str, values: impl Iterator<Item = f64>, digits: usize) -> String {
     match Estimate::of(&values.collect::<Vec<_>>()) {
         None => NOTHING.to_owned(),
@@ -146,7 +149,7 @@ fn mean(name: &str, values: impl Iterator<Item = f64>, digits: usize) -> String 
     }
 }
 
-/// The link that was sending for the largest part of the time, over all seeds.
+/// Returns the link with the highest utilisation, summed over these results.
 pub(super) fn busiest(results: &[&StudyRunResult]) -> Option<String> {
     let mut busy: BTreeMap<&String, f64> = BTreeMap::new();
     for (name, link) in results.iter().flat_map(|r| &r.outcome.links) {

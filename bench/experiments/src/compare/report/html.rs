@@ -1,5 +1,5 @@
-//! The comparison as one self-contained HTML file: nothing in it is loaded from anywhere. The answer comes first, then distributions, then
-//! what happened over time, then all numbers.
+//! HTML page of a comparison: one self-contained file that loads nothing. Warnings, conclusion and
+//! ranking come first, then limits and settings, distributions, plots over time, and all numbers.
 
 use fathom_metrics::Distribution;
 use fathom_netsim::backend::Backend;
@@ -13,18 +13,19 @@ use super::{over_time, table};
 use crate::compare::{Candidate, ComparedRun, Comparison, Ranked};
 use crate::scenario::Workload;
 
-/// Points of a curve of a distribution.
+/// Maximum number of points in the curve of a distribution, without its last point.
 const POINTS: usize = 240;
-/// Where logarithmic axes begin at the earliest: distributions are to a microsecond.
+/// Smallest start of a logarithmic axis, because distributions have a resolution of 1 us.
 const SHORTEST_MS: f64 = 0.001;
-/// A switch between two plots without scripts, beside the style that all reports share.
+/// Style of a switch between two plots that needs no scripts. It is added to the style of all
+/// reports.
 const STYLE: &str = "\
 .switch input{position:absolute;opacity:0}.switch>label{display:inline-block;padding:.2em .8em;border:1px solid #8888;\
 border-radius:6px;margin:0 .4em .5em 0;cursor:pointer}.switch input:focus-visible+label{outline:2px solid #06c}\
 .switch input:checked+label{background:#0072b2;color:#fff}.switch .log{display:none}\
 .switch .to-log:checked~.log{display:block}.switch .to-log:checked~.linear{display:none}";
 
-/// The page.
+/// Returns the page.
 pub fn html(c: &Comparison) -> String {
     let (warnings, conclusion) = table::answer(c);
     let body = html! {
@@ -57,12 +58,12 @@ pub fn html(c: &Comparison) -> String {
     fathom_report::page(title(c), STYLE, &body)
 }
 
-/// Responses are page views or frames, whose sizes tell nothing.
+/// Returns whether responses are page views or frames, whose sizes are not informative.
 fn views(c: &Comparison) -> bool {
     matches!(c.workload(), Some(Workload::Pages { .. } | Workload::Media { .. }))
 }
 
-/// The question that the page answers.
+/// Returns the question that the page answers.
 fn title(c: &Comparison) -> &'static str {
     match (c.candidates().len(), c.plan.backends.len()) {
         (_, 2..) => "Do the backends agree?",
@@ -77,12 +78,12 @@ fn title(c: &Comparison) -> &'static str {
     }
 }
 
-/// The curve number of a candidate: its place in the plan, whatever its rank.
+/// Returns the pen of a candidate, which depends on its place in the plan, not on its rank.
 pub(super) fn pen(c: &Comparison, label: &str) -> Pen {
     Pen::Of(c.candidates().iter().position(|candidate| candidate.label == label).unwrap_or(0))
 }
 
-/// The ranking as dots with their intervals.
+/// Returns the plot of the ranking: dots with their intervals.
 fn answer(c: &Comparison) -> Markup {
     let order = c.ranking();
     let measure = order.measure;
@@ -142,7 +143,7 @@ fn answer(c: &Comparison) -> Markup {
     }
 }
 
-/// The change of each seed by itself, in percent.
+/// Returns the change of each single seed, in percent; in points for measures in percent.
 fn seeds_of(c: &Comparison, of: &Candidate<'_>) -> Vec<f64> {
     let candidates = c.candidates();
     let Some(base) = c.baseline_of(of, &candidates).filter(|base| base.label != of.label) else {
@@ -160,7 +161,8 @@ fn seeds_of(c: &Comparison, of: &Candidate<'_>) -> Vec<f64> {
     of.values(measure).into_iter().filter_map(change).collect()
 }
 
-/// A distribution with a linear and a logarithmic time axis; a switch without scripts shows one of them.
+/// Returns the plots of a distribution with a linear and a logarithmic time axis. A switch without
+/// scripts shows one of them.
 fn distribution(
     c: &Comparison,
     title: &str,
@@ -187,7 +189,7 @@ fn distribution(
     if !(low < top && high > 0.0) {
         return html! {};
     }
-    // 300,000 ms are 300 s, in both plots.
+    // Both plots have the same unit: 300,000 ms are 300 s.
     let unit = Unit::suiting("ms", high);
     let series: Vec<Series> = (series.into_iter())
         .map(|line| Series {
@@ -218,7 +220,7 @@ fn distribution(
     }
 }
 
-/// The distributions of several runs as one: at each time the mean of their fractions.
+/// Pools the distributions of several runs: at each time, the mean of their fractions.
 fn pooled(runs: &[&ComparedRun], of: fn(&ComparedRun) -> Option<&Distribution>) -> Vec<(f64, f64)> {
     let all: Vec<&Distribution> = runs.iter().filter_map(|run| of(run)).collect();
     let mut times: Vec<f64> = all.iter().flat_map(|d| d.cdf.iter().map(|p| p.0)).collect();

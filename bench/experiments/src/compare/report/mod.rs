@@ -1,5 +1,6 @@
-//! Reports of a comparison: a table for the terminal, one self-contained HTML file with plots. Both are pure functions of a
-//! [`Comparison`](super::Comparison), so the same run gives the same bytes.
+//! Reports of a comparison: a table for the terminal, one self-contained HTML file with plots, and
+//! data for programs. All are pure functions of their input, so the same
+//! [`Comparison`](super::Comparison) gives the same bytes.
 
 mod data;
 mod html;

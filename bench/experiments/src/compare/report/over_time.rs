@@ -1,4 +1,5 @@
-//! What happened over time, with the first seed: the queue, the window of one sender, how flows shared the link.
+//! Plots over time, with the first seed: the queue, the window of one sender, and how flows share
+//! the bottleneck.
 
 use fathom_metrics::WindowPoint;
 use fathom_netsim::queue::QueueSpec;
@@ -9,22 +10,22 @@ use super::html::pen;
 use crate::compare::{ComparedRun, Comparison};
 use crate::scenario::SharesOverTime;
 
-/// UDP payload of a full packet, for windows in packets as the paper draws them.
+/// UDP payload of a full packet in bytes. It converts windows to packets, as the paper draws them.
 const PACKET: f64 = 1392.0;
-/// Points of a line.
+/// Maximum number of points in the line of a queue.
 const BINS: usize = 200;
 
-/// All of it.
+/// Returns all plots over time.
 pub(super) fn sections(c: &Comparison) -> Markup {
     html! { (queue(c)) (windows(c)) (shares(c)) }
 }
 
-/// The first seed of each controller.
+/// Returns the first run of each candidate.
 fn first_runs(c: &Comparison) -> Vec<&ComparedRun> {
     c.candidates().into_iter().filter_map(|candidate| candidate.runs.first().copied()).collect()
 }
 
-/// A plot with what to know of it; nothing where there is nothing to draw.
+/// Returns a plot with its note; empty if there is nothing to draw.
 fn section(c: &Comparison, title: &str, note: &str, y: &str, lines: Vec<Series>) -> Markup {
     if lines.iter().all(|line| line.points.is_empty()) {
         return html! {};
@@ -42,12 +43,12 @@ fn section(c: &Comparison, title: &str, note: &str, y: &str, lines: Vec<Series>)
     }
 }
 
-/// The middle of a bin, and its value.
+/// Returns the time in the middle of a bin, with the value of the bin.
 fn at(bin: usize, seconds: f64, value: f64) -> (f64, f64) {
     ((bin as f64 + 0.5) * seconds, value)
 }
 
-/// The line of the largest queue there can be.
+/// Name of the line at the largest possible queue.
 const LIMIT: &str = "limit";
 
 fn queue(c: &Comparison) -> Markup {
@@ -70,7 +71,7 @@ fn queue(c: &Comparison) -> Markup {
     section(c, "Queue over time", &note, "queue at the bottleneck (packets)", lines)
 }
 
-/// At most [`BINS`] points, each the mean of its neighbours.
+/// Returns at most [`BINS`] points, each the mean of consecutive points.
 fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mean = |chunk: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
         chunk.iter().map(of).sum::<f64>() / chunk.len() as f64
@@ -79,10 +80,11 @@ fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     chunks.map(|chunk| (mean(chunk, |p| p.0), mean(chunk, |p| p.1))).collect()
 }
 
-/// One quantity of a window trace.
+/// Selects a quantity of a window trace.
 type Part = fn(&WindowPoint) -> Option<f64>;
 
-/// The window of one sender and whatever else its controller steers: heading, what to know, axis.
+/// Plots of one sender, its window and other quantities of its controller: heading, note, label of
+/// the axis, quantity.
 const PARTS: [(&str, &str, &str, Part); 4] = [
     (
         "Window over time",
@@ -119,10 +121,11 @@ fn windows(c: &Comparison) -> Markup {
     html! { @for (title, note, y, of) in PARTS { (section(c, title, note, y, lines(of))) } }
 }
 
-/// A quantity of how flows shared the bottleneck, per bin.
+/// Selects a quantity of how flows share the bottleneck, per bin.
 type Quantity = fn(&SharesOverTime) -> Vec<Option<f64>>;
 
-/// How the flows shared the bottleneck, where flows are few and long: heading, what to know, axis.
+/// Plots of how flows share the bottleneck, if they are few and long: heading, note, label of the
+/// axis, quantity.
 const SHARES: [(&str, &str, &str, Quantity); 3] = [
     (
         "Fairness over time",

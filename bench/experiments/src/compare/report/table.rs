@@ -1,4 +1,5 @@
-//! The comparison for a terminal: what may be concluded, the ranking, then the other measures. Controllers are rows.
+//! Report for the terminal: the conclusion, the ranking, then the other measures. Controllers are
+//! rows.
 
 use fathom_metrics::Estimate;
 use fathom_report::{Column, Grid, NOTHING, Unit, estimate, estimate_within, wrapped};
@@ -9,13 +10,13 @@ use crate::compare::{Candidate, Comparison, Ranked};
 use crate::measures::{MEASURES, Measure};
 use crate::scenario::Connections;
 
-/// Characters of a line.
+/// Maximum number of characters in a line.
 const WIDTH: usize = 100;
 
-/// Decimals of times that are in seconds or minutes: three digits of most.
+/// Decimals of times in seconds, minutes or hours: most then have three digits.
 const DECIMALS: usize = 1;
 
-/// Measures beside the primary one in the ranking.
+/// Measures in the ranking besides the primary one.
 const BESIDE: [&str; 4] =
     ["response_time_p50_ms", "response_time_p95_ms", "response_time_p99_ms", "drops_percent"];
 /// Measures of the second table.
@@ -37,11 +38,11 @@ const MORE: [&str; 16] = [
     "window_cuts_early",
     "window_cuts_after_loss",
 ];
-/// Measures that say nothing where all of them are zero.
+/// Measures that are left out if they are zero in every row.
 const OFTEN_NONE: [&str; 4] =
     ["requests_failed", "marks_percent", "path_losses_percent", "freezes"];
 
-/// A mean without its interval.
+/// Returns a mean without its interval.
 fn mean(value: Option<Estimate>, digits: usize) -> String {
     value.map_or_else(|| NOTHING.to_owned(), |value| format!("{:.digits$}", value.mean))
 }
@@ -50,7 +51,7 @@ fn column(over: &str, name: &str, cells: Vec<String>) -> Column {
     Column { over: over.to_owned(), name: name.to_owned(), cells }
 }
 
-/// The uncongested network as if it were a controller, to stand below them.
+/// Returns the run on the uncongested network as a row below the controllers.
 fn reference(c: &Comparison) -> Option<(String, Candidate<'_>)> {
     let reference = c.reference.as_ref()?;
     Some((
@@ -59,7 +60,8 @@ fn reference(c: &Comparison) -> Option<(String, Candidate<'_>)> {
     ))
 }
 
-/// The rows of all tables: names and runs, best first.
+/// Returns the names and candidates of the rows: the controllers in the order of the ranking, then
+/// the uncongested network.
 fn rows(c: &Comparison) -> Vec<(String, Candidate<'_>)> {
     let ranked = c
         .ranking()
@@ -69,7 +71,8 @@ fn rows(c: &Comparison) -> Vec<(String, Candidate<'_>)> {
     ranked.chain(reference(c)).collect()
 }
 
-/// The ranking: the primary measure with its interval, its change against the baseline, and what stands beside it.
+/// Returns the ranking: ranks, the primary measure with its interval, its change from the baseline,
+/// and other measures.
 pub(super) fn ranking(c: &Comparison) -> Grid {
     let ranking = c.ranking();
     let rows = rows(c);
@@ -114,7 +117,7 @@ pub(super) fn ranking(c: &Comparison) -> Grid {
     }
 }
 
-/// What the change is against, as a column's head.
+/// Returns the heading of the column of changes, which names the baseline.
 pub(super) fn against(c: &Comparison) -> String {
     let base = c.ranking().baseline;
     match c.plan.backends.len() {
@@ -124,7 +127,7 @@ pub(super) fn against(c: &Comparison) -> String {
     }
 }
 
-/// Columns of means.
+/// Returns a column of means for each measure.
 fn beside(rows: &[(String, Candidate<'_>)], keys: &[&str]) -> Vec<Column> {
     let measures = keys.iter().filter_map(|key| Measure::named(key));
     let of = |measure: &Measure| {
@@ -143,7 +146,8 @@ fn beside(rows: &[(String, Candidate<'_>)], keys: &[&str]) -> Vec<Column> {
     measures.map(of).collect()
 }
 
-/// The head of a measure's column, and the unit that suits its largest value: a column of 247,000 ms is one of 247 s.
+/// Returns the heading of a measure's column, and the unit that suits its largest value: 247,000 ms
+/// become 247 s.
 fn head(measure: &Measure, rows: &[(String, Candidate<'_>)]) -> (String, Unit) {
     let largest =
         rows.iter().filter_map(|(_, of)| of.estimate(measure)).map(|e| e.mean).fold(0.0, f64::max);
@@ -152,12 +156,12 @@ fn head(measure: &Measure, rows: &[(String, Candidate<'_>)]) -> (String, Unit) {
             let unit = Unit::suiting("ms", largest);
             (format!("{name}{}", unit.name), unit)
         }
-        // Its head names no unit that could be another.
+        // Every other heading keeps its unit.
         _ => (measure.head.to_owned(), Unit { name: measure.unit, factor: 1.0 }),
     }
 }
 
-/// The other measures, means over the seeds.
+/// Returns the other measures, as means over the seeds.
 pub(super) fn more(c: &Comparison) -> Grid {
     let rows = rows(c);
     let some = |key: &&str| {
@@ -180,7 +184,8 @@ pub(super) fn more(c: &Comparison) -> Grid {
     }
 }
 
-/// How late the machine was, where runs are in real time: of all seeds the worst.
+/// Returns the machine's lateness and the datagrams that loopback lost, if runs are in real time:
+/// the worst of all seeds.
 fn punctuality(rows: &[(String, Candidate<'_>)]) -> [Column; 2] {
     let worst = |of: &dyn Fn(&fathom_netsim::backend::Punctuality) -> f64, digits: usize| {
         let cell = |candidate: &Candidate<'_>| {
@@ -198,7 +203,7 @@ fn punctuality(rows: &[(String, Candidate<'_>)]) -> [Column; 2] {
     ]
 }
 
-/// Every measure with its interval, and how much it differs from the baseline's: what pages have below.
+/// Returns every measure with its interval and its difference from the baseline, for HTML pages.
 pub(super) fn full(c: &Comparison) -> Grid {
     let candidates = c.candidates();
     let order = c.ranking();
@@ -239,7 +244,7 @@ pub(super) fn full(c: &Comparison) -> Grid {
     }
 }
 
-/// What a reader must know of the numbers.
+/// Returns explanations of intervals and marks, and the outlying seeds.
 pub(super) fn cautions(c: &Comparison) -> Vec<String> {
     let rows = c.candidates();
     let few = MEASURES.iter().any(|measure| {
@@ -263,14 +268,14 @@ pub(super) fn cautions(c: &Comparison) -> Vec<String> {
     intervals.into_iter().chain(few).chain(unequal).chain(outlying).collect()
 }
 
-/// A line as a sentence.
+/// Returns a line as a sentence, with a capital letter and a full stop.
 fn sentence(line: &str) -> String {
     let mut characters = line.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", characters.as_str())
 }
 
-/// What was run, in one paragraph of lines.
+/// Returns the settings of the runs as the lines of one paragraph.
 pub(super) fn settings(c: &Comparison) -> Vec<String> {
     let p = &c.plan;
     let mut lines = Vec::new();
@@ -307,21 +312,21 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
     lines
 }
 
-/// A path as its user wrote it; `None` where nothing is said of it.
+/// Returns a path as its user wrote it; `None` if nothing is set.
 pub fn path_in_words(path: &PathSpec) -> Option<String> {
     let said: Vec<String> = path.said().map(|(name, value)| format!("{name} {value}")).collect();
     let words = said.into_iter().chain(path.events.iter().cloned()).collect::<Vec<_>>();
     (!words.is_empty()).then(|| format!("path: {}", words.join(", ")))
 }
 
-/// The answer: what is missing of it, events that had no effect, and what may be concluded.
+/// Returns the warnings and the conclusion. Warnings are missing runs, failed requests and notes.
 pub(super) fn answer(c: &Comparison) -> (Vec<String>, Vec<String>) {
     let failed = c.failed_requests().into_iter().map(|line| format!("FAILED: {line}."));
     let notes = c.notes().into_iter().map(|line| format!("NOTE: {line}."));
     (c.missing().into_iter().chain(failed).chain(notes).collect(), c.ranking().conclusion())
 }
 
-/// What limited each controller, best first.
+/// Returns a line with the limits of each controller, in the order of the ranking.
 pub(super) fn limits(c: &Comparison) -> Vec<String> {
     let limits = c.limits();
     let order = c.ranking();
@@ -330,7 +335,7 @@ pub(super) fn limits(c: &Comparison) -> Vec<String> {
     lines.map(|limit| format!("{}: {}.", limit.label, limit.line)).collect()
 }
 
-/// The head of the lines of [`limits`].
+/// Returns the heading of the lines of [`limits`].
 pub(super) fn limits_head(c: &Comparison) -> String {
     match c.candidates().iter().map(|of| of.runs.len()).max() {
         Some(seeds) if seeds > 1 => {
@@ -345,7 +350,8 @@ fn limits_with_head(c: &Comparison) -> Vec<String> {
     if lines.is_empty() { lines } else { [vec![limits_head(c) + ":"], lines].concat() }
 }
 
-/// What may be concluded, the ranking, and the other measures.
+/// Returns the report: warnings, conclusion, settings, ranking, limits, other measures and
+/// cautions.
 pub fn table(c: &Comparison) -> String {
     let said = |lines: Vec<String>| {
         lines

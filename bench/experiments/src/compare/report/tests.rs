@@ -1,4 +1,4 @@
-//! Reports over a small fixed comparison and over empty ones.
+//! Tests of reports on a small fixed comparison and on empty ones.
 
 use fathom_metrics::{Distribution, WindowPoint};
 use fathom_netsim::backend::Backend;
@@ -28,7 +28,7 @@ fn distribution(scale: f64) -> Distribution {
     }
 }
 
-/// A run of a seed, which is worth a little more or less.
+/// Returns a run whose response times grow by 10 % of `scale` with each seed.
 fn of_seed(controller: &str, scale: f64, seed: u64) -> ComparedRun {
     let run = run(controller, scale * (1.0 + 0.1 * seed as f64));
     ComparedRun { seed, ..run }
@@ -124,20 +124,20 @@ fn comparison() -> Comparison {
 }
 
 #[test]
-fn the_table_ranks_and_says_what_may_be_concluded() {
+fn table_ranks_controllers_and_states_the_conclusion() {
     let text = table(&comparison());
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.iter().all(|l| l.chars().count() <= 100), "{text}");
     let row = |name: &str| {
         lines.iter().position(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{name}:\n{text}"))
     };
-    // Best first, the uncongested network below.
+    // The best controller is first, the uncongested network last.
     assert!(row("sync ") < row("reno ") && row("reno ") < row("uncongested, 100Mbps"), "{text}");
     let head = lines[row("sync ") - 1];
     for name in ["rank", "mean ms", "against reno", "p50 ms", "p99 ms", "drops %", "Mbps"] {
         assert!(head.contains(name), "'{name}' is not in\n{text}");
     }
-    // Seed by seed 0.8 of reno, give or take a twentieth.
+    // With each seed, sync takes 0.79 to 0.81 times as long as reno.
     assert!(lines[row("sync ")].contains("-20 % (-22 to -17)"), "{text}");
     assert!(
         text.contains("Against reno, on mean response time over 3 seeds: sync 17 to 22 % faster."),
@@ -148,9 +148,9 @@ fn the_table_ranks_and_says_what_may_be_concluded() {
 }
 
 #[test]
-fn ties_are_said() {
+fn controllers_that_do_not_differ_are_reported_as_ties() {
     let mut c = comparison();
-    // Faster with one seed, slower with another.
+    // vegas is faster than reno with one seed and slower with the others.
     for (seed, scale) in [(1, 0.9), (2, 1.1), (3, 1.02)] {
         c.runs.push(of_seed("vegas", scale, seed));
     }
@@ -162,10 +162,10 @@ fn ties_are_said() {
 }
 
 #[test]
-fn marks_and_words_agree_on_who_may_be_the_best() {
+fn tie_marks_and_conclusion_name_the_same_controllers() {
     let mut c = comparison();
     c.runs.retain(|r| r.controller == "reno");
-    // vegas has the best mean and wide changes; dual is always a little worse than reno.
+    // vegas has the best mean and wide changes; dual is always a little slower than reno.
     for (seed, vegas, dual) in [(1, 0.7, 1.05), (2, 1.2, 1.06), (3, 1.04, 1.05)] {
         c.runs.push(of_seed("vegas", vegas, seed));
         c.runs.push(of_seed("dual", dual, seed));
@@ -180,25 +180,25 @@ fn marks_and_words_agree_on_who_may_be_the_best() {
 }
 
 #[test]
-fn the_answer_is_the_first_line() {
+fn table_begins_with_the_conclusion() {
     let text = table(&comparison());
     assert!(text.starts_with("Against reno, on mean response time over 3 seeds: sync"), "{text}");
 }
 
 #[test]
-fn times_below_a_millisecond_are_not_rounded_away() {
+fn times_below_1_ms_are_not_rounded_away() {
     let mut c = comparison();
     c.runs = vec![of_seed("reno", 0.01, 1), of_seed("sync", 0.012, 1)];
     c.plan.seeds = 1;
     let text = table(&c);
-    // Medians of 20 ms, a hundredth, and a tenth more for the first seed.
+    // Median of the first seed: 20 ms x 0.01 x 1.1 = 0.22 ms.
     let reno = text.lines().find(|l| l.starts_with("reno   ")).unwrap();
     assert!(reno.split_whitespace().any(|cell| cell == "0.22"), "{text}");
     assert!(text.contains("in this seed, 0.33 ms"), "{text}");
 }
 
 #[test]
-fn events_after_the_end_of_runs_are_said_first() {
+fn events_after_the_end_of_runs_are_noted_first() {
     let mut c = comparison();
     c.plan.path.events = vec!["blackout:1s@3s".into(), "blackout:2s@10s".into()];
     let late = c.late_events();
@@ -216,7 +216,7 @@ fn events_after_the_end_of_runs_are_said_first() {
 }
 
 #[test]
-fn a_full_other_direction_is_said_first() {
+fn full_direction_opposite_to_bodies_is_noted_first() {
     let mut c = comparison();
     c.plan.path.up_rate = Some("2Mbps".into());
     assert_eq!(c.full_other_direction(), None);
@@ -233,7 +233,8 @@ fn a_full_other_direction_is_said_first() {
         table(&c)
             .starts_with("NOTE: the direction of requests and acknowledgements was full: 98 % of it used, 28 % of its")
     );
-    // A queue may drop though the link has room: it is not called full then. Neither alone is no matter.
+    // A queue may drop packets although the link has capacity left: the direction is then not
+    // called full. Low utilisation with few drops gives no note.
     for (used, dropped, says) in
         [(30.0, 4.0, Some("dropped 4 % of its packets at 30 % use")), (30.0, 0.4, None)]
     {
@@ -245,13 +246,13 @@ fn a_full_other_direction_is_said_first() {
         assert_eq!(said.is_some(), says.is_some(), "{said:?}");
         assert!(said.is_none_or(|said| said.contains(says.unwrap()) && !said.contains("full")));
     }
-    // On the built-in network bodies go both ways.
+    // The built-in network gives no such note.
     c.plan.path = PathSpec::default();
     assert_eq!(c.full_other_direction(), None);
 }
 
 #[test]
-fn one_seed_has_no_interval_and_is_no_result() {
+fn one_seed_has_no_interval_and_is_called_no_result() {
     let mut c = comparison();
     c.plan.seeds = 1;
     c.runs.retain(|r| r.seed == 1);
@@ -265,7 +266,7 @@ fn one_seed_has_no_interval_and_is_no_result() {
 }
 
 #[test]
-fn twelve_controllers_fit_a_terminal() {
+fn table_of_twelve_controllers_fits_100_columns() {
     let mut c = comparison();
     c.runs.clear();
     for i in 0..12 {
@@ -283,7 +284,7 @@ fn twelve_controllers_fit_a_terminal() {
 }
 
 #[test]
-fn failures_show() {
+fn failed_requests_are_reported_first() {
     let mut c = comparison();
     group(&mut c.runs[0]).failed = 3;
     let text = table(&c);
@@ -292,11 +293,11 @@ fn failures_show() {
 }
 
 #[test]
-fn a_mean_of_the_requests_that_did_not_fail_ranks_nobody_first() {
+fn controller_with_over_1_percent_failures_is_not_ranked() {
     let mut c = comparison();
     let best = c.ranking().entries[0].candidate.label.to_owned();
     assert_eq!(best, "sync");
-    // A hundred responses in each of three seeds.
+    // Each of the three seeds has 100 completed responses.
     let failed = |c: &mut Comparison, count| {
         c.runs
             .iter_mut()
@@ -316,14 +317,14 @@ fn a_mean_of_the_requests_that_did_not_fail_ranks_nobody_first() {
     let places: Vec<_> =
         ranking.entries.iter().map(|e| (e.candidate.label, e.place, e.change.is_some())).collect();
     assert_eq!(places, [("reno", Some(1), false), ("sync", None, false)]);
-    // Under the baseline: nothing is set against it.
+    // If too many requests of the baseline fail, nothing is compared with it.
     failed(&mut c, 0);
     c.runs.iter_mut().filter(|run| run.controller == "reno").for_each(|run| group(run).failed = 50);
     assert!(c.ranking().entries.iter().all(|entry| entry.change.is_none()));
 }
 
 #[test]
-fn a_controller_without_a_response_is_said_first_and_fails() {
+fn controller_without_responses_is_reported_first_and_fails() {
     let mut c = comparison();
     for run in c.runs.iter_mut().filter(|run| run.controller == "sync") {
         *group(run) = GroupOutcome { failed: 2, connections: 2, ..GroupOutcome::default() };
@@ -340,10 +341,11 @@ fn a_controller_without_a_response_is_said_first_and_fails() {
 }
 
 #[test]
-fn a_change_over_other_seeds_than_the_means_is_marked_and_said_first() {
+fn change_over_other_seeds_than_means_is_marked_and_noted() {
     let mut c = comparison();
     assert!(c.unpaired().is_empty());
-    // The slow seed of one of two is missing: its mean looks 37 % better, seed by seed it is as it was.
+    // Without its slow seed, sync's mean falls from 28.8 to 27.6 ms, but the change per seed stays
+    // the same.
     let failed = c.runs.iter_mut().find(|run| run.controller == "sync" && run.seed == 3).unwrap();
     *group(failed) = GroupOutcome { failed: 1, ..GroupOutcome::default() };
     let text = table(&c);
@@ -368,7 +370,7 @@ fn seeds_that_change_nothing_are_one_run_without_an_interval() {
     let mut c = comparison();
     for run in &mut c.runs {
         let scale = if run.controller == "sync" { 0.6 } else { 1.0 };
-        // A few nanoseconds of a minute, as connection IDs differ.
+        // The times differ by a relative 1e-7 per seed, as with other connection IDs.
         let mut times = distribution(scale);
         times.mean_ms *= 1.0 + 1e-7 * run.seed as f64;
         let group = group(run);
@@ -387,7 +389,7 @@ fn seeds_that_change_nothing_are_one_run_without_an_interval() {
         "{text}"
     );
     assert!(page.contains("The 3 seeds are one run") && !page.contains("thin strokes"), "{page}");
-    // Other requests, or other times under one of them: seeds are seeds.
+    // With other requests, or other times under one controller, the seeds are not one run.
     let mut other = c.clone();
     group(&mut other.runs[1]).request_hash = "2e".into();
     assert!(!other.seeds_are_one_run());
@@ -396,7 +398,7 @@ fn seeds_that_change_nothing_are_one_run_without_an_interval() {
 }
 
 #[test]
-fn seeds_far_from_the_others_are_named() {
+fn outlying_seeds_are_named() {
     let mut c = comparison();
     c.plan.seeds = 12;
     c.runs =
@@ -424,7 +426,7 @@ fn seeds_far_from_the_others_are_named() {
 }
 
 #[test]
-fn tcp_without_rack_is_said_first_where_packets_overtake() {
+fn missing_rack_is_noted_for_tcp_if_bodies_are_reordered() {
     let mut c = comparison();
     c.plan.path = PathSpec {
         rtt: Some("30ms".into()),
@@ -439,7 +441,7 @@ fn tcp_without_rack_is_said_first_where_packets_overtake() {
         "{}",
         table(&c)
     );
-    // In order, or on the way of acknowledgements alone.
+    // There is no note if packets stay in order or if only acknowledgements are reordered.
     c.plan.path.jitter = Some("5ms".into());
     assert!(!said(&c));
     c.plan.path.up_jitter = Some("5ms,reorder".into());
@@ -449,7 +451,7 @@ fn tcp_without_rack_is_said_first_where_packets_overtake() {
 }
 
 #[test]
-fn a_missing_run_is_said_in_table_page_and_json() {
+fn missing_runs_are_in_table_page_and_json() {
     let mut c = comparison();
     let missing = |seed| Missing {
         label: "dca".into(),
@@ -468,7 +470,7 @@ fn a_missing_run_is_said_in_table_page_and_json() {
 }
 
 #[test]
-fn a_percentile_of_too_few_responses_is_a_dash() {
+fn percentile_of_too_few_responses_is_a_dash() {
     let mut c = comparison();
     for run in &mut c.runs {
         group(run).times.as_mut().expect("responses").count = 400;
@@ -481,9 +483,10 @@ fn a_percentile_of_too_few_responses_is_a_dash() {
 }
 
 #[test]
-fn the_page_has_every_plot_and_is_the_same_each_time() {
+fn page_has_every_plot_loads_nothing_and_is_deterministic() {
     let page = html(&comparison());
-    // The ranking, two axes of two distributions, the queue, the window, the delay, three of shares; each can be saved.
+    // The ranking, two distributions on two axes each, the queue, the window, the queueing delay,
+    // and three plots of shares. Each can be saved as SVG and CSV.
     assert_eq!(page.matches("<svg").count(), 11);
     assert_eq!((page.matches(".svg\"").count(), page.matches(".csv\"").count()), (11, 11));
     assert_eq!(page, html(&comparison()));
@@ -494,7 +497,7 @@ fn the_page_has_every_plot_and_is_the_same_each_time() {
 }
 
 #[test]
-fn names_cannot_break_the_page() {
+fn names_are_escaped_in_the_page() {
     let mut c = comparison();
     c.runs[0].label = "<script>alert(1)</script>".into();
     c.plan.controllers[0] = "<script>".into();

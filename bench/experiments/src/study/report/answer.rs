@@ -3,7 +3,7 @@
 //!
 //! Systems are compared seed by seed, as in `fathom compare`. A comparison is the mean change from
 //! one system to the other with its 95 % interval by Student's t, of logarithms of ratios or, for
-//! percentages, of differences (`compare/ranking.rs`). A system is ahead only if the interval
+//! percentages, of differences (`measures/change.rs`). A system is ahead only if the interval
 //! excludes "no change". Each pair has its own interval; there is no correction for the number of
 //! pairs.
 
@@ -41,7 +41,7 @@ pub(super) struct Ranking<'a> {
 pub(super) struct PointRanking<'a> {
     /// Values of the axes that are neither compared nor swept.
     pub(super) beside: Key<'a>,
-    /// Value of the swept axis: its text and its number.
+    /// Value of the swept axis, as text and as a number in the unit of the axis.
     pub(super) x: Option<(&'a str, f64)>,
     /// Values by seed, for each system.
     values: Vec<BTreeMap<u64, f64>>,
@@ -75,15 +75,15 @@ impl PointRanking<'_> {
         if measure.unit == "%" { Change::in_points(&pairs) } else { Change::of(&pairs) }
     }
 
-    /// Returns 1 if the first system is ahead of the second, -1 if it is behind, and `None` if this
-    /// is undecided.
+    /// Returns 1 if the first system is ahead of the second, -1 if it is behind, and `None` if the
+    /// interval includes "no change".
     fn sign(&self, measure: &Measure, a: usize, b: usize) -> Option<f64> {
         let change = self.change(measure, b, a).filter(Change::is_significant)?;
         Some(if (change.percent > 0.0) == (measure.better == Better::Higher) { 1.0 } else { -1.0 })
     }
 
-    /// Returns the distance between two means on the scale on which crossings are interpolated: a
-    /// logarithm of the ratio, or percentage points.
+    /// Returns the mean change from `b` to `a` on the scale on which crossings are interpolated:
+    /// the logarithm of the ratio, or percentage points.
     fn distance(&self, measure: &Measure, a: usize, b: usize) -> Option<f64> {
         let change = self.change(measure, b, a)?;
         Some(if change.points { change.percent } else { (1.0 + change.percent / 100.0).ln() })
@@ -106,18 +106,20 @@ impl PointRanking<'_> {
 pub(super) struct Crossing<'a> {
     /// Values of the axes that are neither compared nor swept.
     pub(super) beside: Key<'a>,
-    /// System that is ahead before the crossing, and system that is ahead after it.
+    /// The system that is ahead before the crossing, and the system that is ahead after it.
     pub(super) systems: (usize, usize),
-    /// Points on both sides of the crossing, as written in the study.
+    /// Values of the swept axis on both sides of the crossing, as written in the study.
     pub(super) between: (&'a str, &'a str),
-    /// Place on the axis, interpolated linearly between the mean changes.
+    /// Place on the axis, interpolated linearly between the mean changes; NaN if it cannot be
+    /// interpolated.
     pub(super) near: f64,
-    /// Whether one system is ahead by more than the interval at the first point, and the other at
-    /// the last.
+    /// Whether the first system is ahead by more than the interval at the first of these values,
+    /// and the second system at the last.
     pub(super) is_decided: bool,
 }
 
-/// Returns the swept axis and the answers of the study: a ranking for each group.
+/// Returns the swept axis and the rankings: one for each group of traffic, or one for the busiest
+/// link if the plan ranks by a link measure.
 pub(super) fn answer<'a>(
     study: &'a Study,
     results: &'a [StudyRunResult],
@@ -270,8 +272,8 @@ fn of_pair<'a>(
     (a, b): (usize, usize),
     swept: &Swept<'_>,
 ) -> Vec<Crossing<'a>> {
-    // Points at which both systems have a value: the point, the distance between the systems, and
-    // the system that is certainly ahead.
+    // Points at which both systems have a value: the point, the mean change from `b` to `a`, and
+    // the sign if one system is ahead by more than the interval.
     let known: Vec<(&PointRanking<'a>, f64, Option<f64>)> = curve
         .iter()
         .filter_map(|point| {
@@ -309,8 +311,8 @@ fn of_pair<'a>(
     found
 }
 
-/// Returns a crossing between two points, at the first change of sign of the mean distance between
-/// them.
+/// Returns the crossing between two points. Its place is the first change of sign of the mean
+/// change between the points.
 fn crossing<'a>(
     known: &[(&PointRanking<'a>, f64, Option<f64>)],
     (from, to): (usize, usize),

@@ -1,4 +1,4 @@
-//! Choice of the measure, and of the group or link, that answers a study.
+//! Selects the measure, and the group or link, that answers a study.
 
 use std::collections::BTreeSet;
 
@@ -34,8 +34,9 @@ pub(super) fn asked(study: &Study, results: &[StudyRunResult]) -> Vec<Asked> {
     groups.iter().map(of).collect()
 }
 
-/// Returns the measure that suits the workload of a group: throughput if downloads outlast the run
-/// or if no run has a value of the measure of `fathom compare`; that measure otherwise.
+/// Returns the measure that ranks a group. Returns the measure with which `fathom compare` ranks
+/// the workload, or throughput in these cases: downloads outlast the run, the group is one
+/// controller of a mixed group (`GROUP/CONTROLLER`), or no run has a value of that measure.
 fn suiting(study: &Study, group: &str, results: &[StudyRunResult]) -> &'static Measure {
     let throughput = Measure::named("throughput_bps").unwrap_or(&MEASURES[0]);
     let traffic = study

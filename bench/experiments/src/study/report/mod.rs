@@ -1,4 +1,4 @@
-//! Results of a study: sentences that answer it, a page, one row per run for programs, and a JSON
+//! Results of a study: sentences that answer it, an HTML page, one row per run, and a JSON
 //! document.
 //!
 //! | file | contents |
@@ -8,7 +8,7 @@
 //! | `measures.rs` | the measure that answers a study |
 //! | `answer.rs` | ranks at each point, and crossings |
 //! | `words.rs` | ranks and crossings in sentences |
-//! | `page.rs` | the page |
+//! | `page.rs` | the HTML page |
 
 mod answer;
 mod measures;
@@ -68,7 +68,7 @@ pub fn dataset(axes: &[Axis], results: &[StudyRunResult]) -> Dataset {
     Dataset::new(results.iter().map(row).collect())
 }
 
-/// JSON document of a study: the versions that made it, the plan with its values as written, and
+/// JSON document of a study: the versions of Fathom and of the stacks, the plan as written, and
 /// every run.
 #[derive(Serialize)]
 pub struct Document<'a> {
@@ -80,17 +80,18 @@ pub struct Document<'a> {
     source: Option<&'a str>,
     scale: f64,
     plan: serde_json::Value,
-    /// Failed requests (`failed`), and influences other than the controllers (`notes`).
+    /// Lines on failed requests.
     failed: Vec<String>,
+    /// Lines on influences other than the controllers.
     notes: Vec<String>,
     /// Answer in sentences.
     headline: Vec<String>,
-    /// Rankings as numbers, one for each group.
+    /// Rankings as numbers, one for each group or for the busiest link.
     ranking: Vec<RankingRecord>,
     results: Vec<TypedResult<'a>>,
 }
 
-/// A run. Axis values that are numbers are written as numbers.
+/// A run. Values of axes that are numbers are written as numbers.
 #[derive(Serialize)]
 struct TypedResult<'a> {
     parameters: BTreeMap<&'a str, serde_json::Value>,

@@ -1,5 +1,5 @@
-//! The page of a study: the answer, a ranking at each point, measures over the swept axis, then all
-//! numbers.
+//! HTML page of a study: the answer, a ranking at each point, measures over the swept axis, then
+//! all numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::provenance::VERSION;
 use crate::study::table::{busiest, by_key, grid};
 use crate::study::{Axis, Study, StudyRun, StudyRunResult, notes};
 
-/// Measures that a page draws over an axis of numbers, in addition to the measure that ranks.
+/// Measures that a page draws over the swept axis, in addition to the measure that ranks.
 const DRAWN: [&str; 7] = [
     "response_time_mean_ms",
     "throughput_bps",
@@ -30,7 +30,7 @@ const DRAWN: [&str; 7] = [
 /// Largest number of systems for which the table of points has a column per system.
 const MOST_COLUMNS: usize = 12;
 
-/// Returns the page.
+/// Returns the HTML page of the results of `runs`; `scale` is the scale of the runs.
 pub fn html(study: &Study, scale: f64, runs: &[StudyRun], results: &[StudyRunResult]) -> String {
     let seeds: BTreeSet<u64> = results.iter().map(|result| result.seed).collect();
     let (swept, rankings) = answer(study, results);
@@ -109,8 +109,8 @@ fn points(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Markup {
     }
 }
 
-/// Returns the label of each row of the table: the values of all axes. Labels stay visible when the
-/// table is scrolled.
+/// Returns the labels of the rows of the table: the values of all axes. Labels stay visible when
+/// the table is scrolled.
 fn combinations(axes: &[Axis], results: &[StudyRunResult]) -> Vec<String> {
     let of_key = |key: &BTreeMap<String, String>| {
         let values: Vec<&str> =

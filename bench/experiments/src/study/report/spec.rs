@@ -1,4 +1,4 @@
-//! The table `[report]` of a study: what its report compares, and the axis over which it draws.
+//! The table `[report]` of a study: the compared axes, and the axis over which measures are drawn.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -14,10 +14,11 @@ pub struct ReportSpec {
     /// Axis over which measures are drawn; by default, the last axis with at least three values,
     /// all of them numbers.
     pub x: Option<String>,
-    /// Scale of that axis; by default, logarithmic if the values span a decade or more.
+    /// Scale of the axis over which measures are drawn; by default, logarithmic if its values span
+    /// a decade or more and none is negative.
     pub x_scale: Option<AxisScale>,
     /// Axes whose values are compared; by default, the axes that change controllers, stacks or TCP
-    /// options.
+    /// options or, if no axis does, all axes except the swept one.
     pub compare: Option<Vec<String>>,
     /// Key of the measure that ranks; by default, the measure that suits the workload.
     pub rank_by: Option<String>,
@@ -34,13 +35,17 @@ pub enum AxisScale {
 }
 
 impl AxisScale {
+    /// Returns whether the scale is logarithmic.
     pub(super) fn is_log(self) -> bool {
         self == Self::Log
     }
 }
 
 impl ReportSpec {
-    /// Reads the table and checks it against the study's axes.
+    /// Reads the table and checks it against the axes of the study.
+    ///
+    /// # Errors
+    /// Returns an error if a field is unknown, or if it names no axis or no measure.
     pub(in crate::study) fn read(
         value: &Spanned<DeValue<'_>>,
         axes: &[&str],

@@ -1,4 +1,4 @@
-//! The axis over which a study is drawn: the choice of the axis, its values as numbers, and its
+//! The axis over which measures are drawn: the choice of the axis, its values as numbers, and its
 //! scale.
 
 use std::collections::BTreeSet;
@@ -11,19 +11,20 @@ use crate::study::{Axis, StudyRunResult};
 /// Smallest number of values that make a curve.
 const FEWEST: usize = 3;
 
-/// A parameter whose values are numbers.
+/// An axis whose values are numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Swept<'a> {
     /// Name of the axis.
     pub(super) name: &'a str,
-    /// Axis as it is drawn.
+    /// Axis of the plots.
     pub(super) axis: PlotAxis,
+    /// Unit in which values are drawn.
     unit: Option<&'static str>,
 }
 
 impl<'a> Swept<'a> {
-    /// Chooses the axis that the plan names. Without a name, chooses the last axis that has at
-    /// least three values in the results, all of them numbers.
+    /// Chooses the axis that the plan names. If the plan names none, chooses the last axis that has
+    /// at least three values in the results, all of them numbers.
     pub(super) fn choose(
         axes: &'a [Axis],
         spec: &ReportSpec,
@@ -51,7 +52,7 @@ impl<'a> Swept<'a> {
     }
 
     /// Returns the axis and its number of values; `None` if a value is not a number, or if units
-    /// are of different kinds.
+    /// are of different kinds. `log` overrides the scale.
     fn of(name: &'a str, texts: &BTreeSet<&str>, log: Option<bool>) -> Option<(Self, usize)> {
         let read: Vec<(f64, &'static str)> =
             texts.iter().map(|text| quantity(text)).collect::<Option<_>>()?;
@@ -77,7 +78,8 @@ impl<'a> Swept<'a> {
         Some((Self { name, axis, unit: unit.map(|(unit, _)| unit) }, values.len()))
     }
 
-    /// Returns a value of the axis in the unit in which it is drawn.
+    /// Returns a value of the axis in the unit in which it is drawn; `None` if the text is not a
+    /// number.
     pub(super) fn value(&self, text: &str) -> Option<f64> {
         let (value, kind) = quantity(text)?;
         let size = self
@@ -138,8 +140,8 @@ fn shown_unit(kind: &str, largest: f64) -> Option<(&'static str, f64)> {
     of_kind.find(|(_, size, _)| *size <= largest).or(smallest).map(|(name, size, _)| (*name, *size))
 }
 
-/// Reads a number with its unit, as plans have it: the value in the base unit of its kind, and the
-/// kind.
+/// Reads a number with its unit as written in plans. Returns the value in the base unit of its
+/// kind, and the kind; the kind is empty without a unit.
 fn quantity(text: &str) -> Option<(f64, &'static str)> {
     let text = text.trim();
     if let Ok(value) = text.parse::<f64>() {
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decade_or_more_is_logarithmic() {
+    fn values_over_a_decade_or_more_are_logarithmic() {
         assert_eq!(
             of(&["0.00001", "0.0001", "0.01"]),
             Some(("x".into(), true, vec![1e-5, 1e-4, 1e-2]))
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_units_of_plans() {
+    fn values_are_read_with_the_units_of_plans() {
         assert_eq!(of(&["500kbps", "10Mbps"]), Some(("x (Mbps)".into(), true, vec![0.5, 10.0])));
         assert_eq!(of(&["20ms", "0.1s"]), Some(("x (ms)".into(), false, vec![20.0, 100.0])));
         assert_eq!(of(&["0.1%", "5 %"]), Some(("x (%)".into(), true, vec![0.1, 5.0])));
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_overrides_the_data() {
+    fn the_plan_overrides_the_scale_of_the_axis() {
         let texts: BTreeSet<&str> = ["1", "100", "1000"].into();
         assert!(!Swept::of("x", &texts, Some(false)).unwrap().0.axis.log);
         assert!(Swept::of("x", &["10", "20", "30"].into(), Some(true)).unwrap().0.axis.log);

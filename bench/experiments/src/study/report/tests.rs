@@ -1,4 +1,4 @@
-//! Reports of made-up results: crossings, ties, axes, and intervals that stay within the bounds of
+//! Tests of reports on invented results: crossings, ties, axes, and intervals within the bounds of
 //! a measure.
 
 use super::*;
@@ -43,8 +43,8 @@ fn results(study: &Study, mbps: &[[[f64; 2]; 2]]) -> Vec<StudyRunResult> {
         let of = usize::from(run.key["controller"] == "native:bbr");
         let seed = run.seed as usize - 1;
         let throughput_bps = 1e6 * mbps[loss][of][seed];
-        // Without bounds, the interval of this percentage over two seeds would leave 0 to 100, and
-        // that of a number of packets would be negative.
+        // Without bounds, the interval of this percentage over two seeds would exceed 0 to 100, and
+        // the interval of a number of packets would have a negative end.
         let part = [1.0, 60.0][seed];
         let group = GroupOutcome {
             throughput_bps,
@@ -78,7 +78,7 @@ const CROSSING: [[[f64; 2]; 2]; 4] = [
 ];
 
 #[test]
-fn the_headline_says_who_is_first_and_where_they_cross() {
+fn headline_names_the_first_system_and_the_crossing() {
     let study = study(LOSSES, "");
     let lines = headline(&study, &results(&study, &CROSSING));
     assert_eq!(lines.len(), 3, "{lines:#?}");
@@ -105,7 +105,7 @@ fn the_headline_says_who_is_first_and_where_they_cross() {
 fn overlapping_intervals_are_undecided() {
     let study = study(LOSSES, "");
     let wide = CROSSING.map(|point| point.map(|[a, _]| [a, 6.0 * a]));
-    // The ratios differ as well: the seed decides which system is ahead.
+    // The ratios differ too: the seed decides which system is ahead.
     let mixed = wide.map(|[[a, b], [c, d]]| [[a, b], [d, c]]);
     let lines = headline(&study, &results(&study, &mixed));
     assert!(
@@ -127,7 +127,7 @@ fn overlapping_intervals_are_undecided() {
 }
 
 #[test]
-fn equal_seeds_are_one_run() {
+fn seeds_with_identical_runs_are_reported() {
     let study = study(LOSSES, "");
     let mut results = results(&study, &CROSSING);
     results.iter_mut().for_each(|result| result.outcome.trace_hash = "same".into());
@@ -143,7 +143,7 @@ fn texts(svg: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_swept_loss_is_drawn_in_logarithms() {
+fn swept_loss_has_a_logarithmic_axis() {
     let page = |losses: &str, report: &str| {
         let study = study(losses, report);
         html(&study, 1.0, &[], &results(&study, &CROSSING))
@@ -170,7 +170,7 @@ fn a_swept_loss_is_drawn_in_logarithms() {
 }
 
 #[test]
-fn no_interval_leaves_what_its_measure_can_be() {
+fn intervals_stay_within_the_bounds_of_the_measure() {
     let study = study(LOSSES, "");
     let results = results(&study, &CROSSING.map(|[[a, _], [b, _]]| [[a, a / 3.0], [b, b / 4.0]]));
     let page = html(&study, 1.0, &[], &results);
@@ -178,8 +178,7 @@ fn no_interval_leaves_what_its_measure_can_be() {
         |text: &str| text.starts_with('-') && text.contains(|c: char| c.is_ascii_digit());
     let ticks: Vec<&str> = page.split("<svg").skip(1).flat_map(texts).collect();
     assert!(!ticks.iter().any(|tick| negative(tick)), "{ticks:?}");
-    // Neither the cells nor the text for a terminal may show a negative end or more than 100 % of a
-    // link.
+    // Cells and text for a terminal must not show a negative end, or more than 100 % of a link.
     let text = headline(&study, &results).join("\n") + &crate::study::table(&study.axes, &results);
     let parts = text.split_whitespace().map(|word| word.trim_matches(['(', ')', ',', ':']));
     let ends: Vec<&str> = parts.collect();
@@ -193,7 +192,7 @@ fn no_interval_leaves_what_its_measure_can_be() {
 }
 
 #[test]
-fn the_plan_says_what_is_compared_and_drawn() {
+fn report_table_is_checked_and_sets_the_measure() {
     let wrong = |report: &str, says: &str| {
         let text = PLAN.replace("LOSSES", LOSSES).replace("REPORT", report);
         let e = Study::from_toml("made-up", &text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The answer of a study in sentences, for a terminal and for the top of its page.
+//! The answer of a study in sentences, for a terminal and for its page.
 
 use fathom_metrics::Estimate;
 use fathom_report::{Unit, human};
@@ -9,15 +9,15 @@ use crate::measures::{Better, Measure};
 use crate::study::StudyRunResult;
 use crate::study::table::by_key;
 
-/// Largest number of sentences on one group. The tables and the JSON document have all points.
+/// Largest number of sentences about one group. The tables and the JSON document have all points.
 const MOST_LINES: usize = 12;
 /// Largest number of crossings that are named.
 const MOST_CROSSINGS: usize = 6;
-/// Largest number of systems that are named if the first is undecided.
+/// Largest number of tied systems that are named.
 const NAMED: usize = 4;
 
-/// Returns sentences on the system that ranks first at each point, on crossings and on failed
-/// requests.
+/// Returns sentences about the system that ranks first at each point, about crossings and about
+/// failed requests.
 pub(super) fn sentences(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
     let with_value: Vec<&PointRanking<'_>> =
         ranking.points.iter().filter(|point| !point.order.is_empty()).collect();
@@ -39,7 +39,8 @@ pub(super) fn sentences(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec
     lines
 }
 
-/// Returns whether two neighbours on the swept axis have the same outcome, and so share a sentence.
+/// Returns whether two neighbours on the swept axis share a sentence, because they have the same
+/// decided first system.
 fn same_line(a: &PointRanking<'_>, b: &PointRanking<'_>) -> bool {
     a.beside == b.beside && a.x.is_some() && a.is_decided() && b.is_decided() && a.first == b.first
 }
@@ -100,7 +101,8 @@ fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking
     }
 }
 
-/// Returns the change of a single system over the swept axis, or its value at each point.
+/// Returns the values of a single system at both ends of the swept axis, or at each point without
+/// one.
 fn trend(
     ranking: &Ranking<'_>,
     swept: Option<&Swept<'_>>,
@@ -182,8 +184,8 @@ fn crossings(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
     lines
 }
 
-/// Returns the number of failed requests by system if the measure is a time, because times leave
-/// failed requests out.
+/// Returns a sentence with the number of failed requests of each system if the measure is a time,
+/// because times leave failed requests out.
 fn failures(ranking: &Ranking<'_>) -> Option<String> {
     if !ranking.measure.key.contains("time") {
         return None;
@@ -206,7 +208,7 @@ fn failures(ranking: &Ranking<'_>) -> Option<String> {
     })
 }
 
-/// Returns a warning about the seeds: there is only one, or seeds changed nothing.
+/// Returns a warning about the seeds: there is only one, or several seeds gave the same run.
 pub(super) fn of_seeds(results: &[StudyRunResult]) -> Option<String> {
     let keys = by_key(results);
     let most = keys.iter().map(|(_, of)| of.len()).max().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! A folder of files. Each file is written under a temporary name and then renamed or linked, so a
-//! reader or an interruption at any moment finds the whole file or none.
+//! A folder of files. Each file is written under a temporary name and then renamed or linked, so
+//! that a reader finds the whole file or none, even after an interruption.
 
 use std::fs;
 use std::io;
@@ -30,8 +30,8 @@ impl Folder {
         let temporary = self.0.join(temporary(what));
         let written =
             fs::write(&temporary, bytes).and_then(|()| name_it(&temporary, &self.0.join(name)));
-        // The file has its final name now, or another file has that name. If clocks were changed,
-        // another process may have removed the temporary file as left behind.
+        // By now the file has its final name, or another file has that name. If clocks were
+        // changed, another process may have removed the temporary file as left over.
         match fs::remove_file(&temporary) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => written.and(Err(e)),
             _ => written,
@@ -88,7 +88,7 @@ impl Files for Folder {
         };
         let entry = |entry: io::Result<fs::DirEntry>| {
             let entry = entry.ok()?;
-            // A file that is gone by now is not an error.
+            // Skip a file that has been removed.
             let modified = entry.metadata().and_then(|file| file.modified()).ok()?;
             Some(Entry { name: entry.file_name().into_string().ok()?, modified })
         };

@@ -18,7 +18,7 @@ pub enum Location {
 const SCHEMES: [&str; 3] = ["s3", "gs", "az"];
 
 impl Location {
-    /// Returns the part of the location for the study with this name.
+    /// Returns the location of the study with this name.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {
         match self {
@@ -27,7 +27,7 @@ impl Location {
         }
     }
 
-    /// Returns a hint for the case that the location cannot be used.
+    /// Returns advice for the case that the location cannot be used.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Folder(_) => "name a folder you can write to",

@@ -1,13 +1,13 @@
-//! Results, one file or object per run: `<fingerprint>.json`, either complete or absent. Many
-//! processes may write to one place; the first result of a run stays. To merge results of several
-//! machines, copy their files into one folder.
+//! Storage of results: one file or object per run, `FINGERPRINT.json`, either complete or absent.
+//! Many processes may write to one location; the first result of a run stays. To merge the results
+//! of several machines, copy their files into one folder.
 //!
 //! | name | contents |
 //! |---|---|
 //! | `FINGERPRINT.json` | the result of a run |
-//! | `FINGERPRINT.failed` | the error of the last failed attempt at a run; a result prevails |
-//! | `HOST-PID-NONCE.running` | the runs in progress in a process, rewritten every few seconds |
-//! | `.WHAT-HOST-PID-NONCE.tmp` | a file that is being written |
+//! | `FINGERPRINT.failed` | the error of the last failed attempt; a result takes precedence |
+//! | `HOST-PID-NONCE.running` | the runs in progress in a process, rewritten every 10 s |
+//! | `.PURPOSE-HOST-PID-NONCE.tmp` | a file that is being written |
 
 mod folder;
 mod location;
@@ -27,27 +27,28 @@ use serde::{Deserialize, Serialize};
 use super::study_run::{StudyRun, StudyRunResult};
 pub use location::Location;
 
-/// Age from which a temporary file counts as left behind by an interrupted write: no write takes
-/// hours.
+/// Age from which a temporary file counts as left over from an interrupted write, because no write
+/// takes hours.
 const LEFT_BEHIND: Duration = Duration::from_secs(6 * 3600);
 /// Interval at which a process reports its runs in progress.
 pub(super) const BEAT: Duration = Duration::from_secs(10);
-/// Age of the last report from which a process counts as ended: several intervals, plus a clock
-/// error of half a minute.
+/// Age of the last report from which a process counts as ended: three intervals, plus half a minute
+/// for clock errors.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// Storage of named files that are either complete or absent. Concurrent writers rely on `create`
-/// alone.
+/// Storage of named files that are either complete or absent. Concurrent writers rely only on
+/// `create`.
 trait Files: Send + Sync + std::fmt::Debug {
-    /// Creates the place if it does not exist.
+    /// Creates the location if it does not exist, or checks that it can be reached.
     fn prepare(&self) -> io::Result<()>;
-    /// Reads files and passes them on in order; `None` is a missing file.
+    /// Reads files and passes them to `take` in order, with their indices; `None` is a missing
+    /// file.
     fn each(
         &self,
         names: &[String],
         take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>),
     ) -> io::Result<()>;
-    /// Writes a file that does not exist yet. Returns `false` if the file exists; it stays
+    /// Writes a file unless it exists. Returns `false` if it exists; the existing file stays
     /// unchanged.
     fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool>;
     /// Writes a file, replacing any existing one.
@@ -74,7 +75,7 @@ pub(super) enum Stored {
     Result(Box<StudyRunResult>),
     /// Nothing.
     Nothing,
-    /// A file that is not a result of the run, and the reason.
+    /// A file that cannot be read or is not a result of the run, for this reason.
     Broken(String),
 }
 
@@ -90,7 +91,7 @@ pub(super) enum Saved {
 /// Reports of processes on runs without a result.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// Processes that make runs, by fingerprint.
+    /// Processes that execute runs, by fingerprint.
     pub(super) running: BTreeMap<String, String>,
     /// Errors of the last failed attempts, by fingerprint.
     pub(super) failed: BTreeMap<String, String>,
@@ -134,7 +135,7 @@ impl Store {
     }
 
     /// Opens the location and creates it if it does not exist. Checks that it can be written to and
-    /// that existing files are not overwritten. Removes files of these runs that an interrupted
+    /// that `create` does not overwrite files. Removes files of these runs that an interrupted
     /// process left hours ago.
     pub(super) fn open(location: &Location, runs: &[StudyRun]) -> io::Result<Self> {
         let store = Self::read_only(location)?;
@@ -151,7 +152,8 @@ impl Store {
             ));
         }
         let entries = entries?;
-        // One clock stamps the files of all machines that share the place.
+        // Take the time from the probe, because the clock of the storage stamps the files of all
+        // machines.
         if let Some(now) =
             entries.iter().find(|entry| entry.name == probe).map(|probe| probe.modified)
         {
@@ -165,8 +167,8 @@ impl Store {
         self.files.place(&name(fingerprint))
     }
 
-    /// Loads the stored data of runs, in the order of the runs. Results get the key of the run,
-    /// because an axis may have been renamed since.
+    /// Loads the stored data of runs, in the order of the runs. Each result gets the key of its
+    /// run, because axes may have been renamed since.
     pub(super) fn load(
         &self,
         runs: &[&StudyRun],
@@ -183,10 +185,10 @@ impl Store {
         })
     }
 
-    /// Stores a result unless there is one already.
+    /// Stores a result unless one is stored. Replaces a broken file.
     pub(super) fn save(&self, run: &StudyRun, result: &StudyRunResult) -> io::Result<Saved> {
         let text = serde_json::to_string(result)?;
-        // A number that JSON cannot express would be written but could never be read again.
+        // JSON has no NaN or infinity: the text would be written but could never be read again.
         serde_json::from_str::<StudyRunResult>(&text)?;
         let file = name(&result.fingerprint);
         if self.files.create(&file, text.as_bytes())? {
@@ -205,7 +207,7 @@ impl Store {
         }
     }
 
-    /// Records the failure of a run for status reports. Errors in writing this record are ignored.
+    /// Records the failure of a run for `fathom plan status`. Ignores errors in writing the record.
     pub(super) fn record_failure(&self, run: &StudyRun, error: &dyn std::fmt::Display) {
         let failure = Failure {
             process: process_name().to_owned(),
@@ -217,8 +219,8 @@ impl Store {
         }
     }
 
-    /// Records the runs that this process is making, under its name `beat`; removes the record if
-    /// there are none. Errors in writing are ignored.
+    /// Writes the record `beat` of the runs that this process is executing, or removes it if there
+    /// are none. Ignores errors.
     pub(super) fn record_running(&self, beat: &str, fingerprints: &BTreeSet<String>) {
         if fingerprints.is_empty() {
             let _ = self.files.remove(beat);
@@ -231,7 +233,7 @@ impl Store {
         }
     }
 
-    /// Returns a new name for such a record.
+    /// Returns a new name for a record of runs in progress.
     pub(super) fn beat_name() -> String {
         format!("{}{RUNNING}", writer_name())
     }
@@ -248,7 +250,7 @@ impl Store {
             self.files.list()?.into_iter().filter(said).map(|entry| entry.name).collect();
         let mut reports = Reports::default();
         self.files.each(&names, &mut |i, read| {
-            // A record that is gone by now, or that is incomplete, is ignored.
+            // Ignore a record that has been removed or is incomplete.
             let Ok(Some(bytes)) = read else { return };
             if let Some(of) = names[i].strip_suffix(FAILED) {
                 if let Ok(failure) = serde_json::from_slice::<Failure>(&bytes) {
@@ -263,9 +265,9 @@ impl Store {
         Ok(reports)
     }
 
-    /// Removes files that were left behind hours ago: temporary files of these runs, of probes and
-    /// of records, and records of runs in progress. Younger files may belong to a process, here or
-    /// on another machine, that is still at work.
+    /// Removes files that were left over hours ago: temporary files of these runs, of probes and of
+    /// records, and records of runs in progress. Younger files may belong to a process that is
+    /// still at work, here or on another machine.
     fn sweep(&self, entries: &[Entry], now: SystemTime, runs: &[StudyRun]) {
         let mine: BTreeSet<&str> =
             runs.iter().map(|c| c.fingerprint.as_str()).chain([PROBE, &RUNNING[1..]]).collect();
@@ -278,10 +280,10 @@ impl Store {
     }
 }
 
-/// Endings of the names of failures (`FAILED`) and of records of runs in progress (`RUNNING`).
+/// Name endings: of failures (`FAILED`), and of records of runs in progress (`RUNNING`).
 const FAILED: &str = ".failed";
 const RUNNING: &str = ".running";
-/// Purpose of the temporary file that checks whether the place can be written to.
+/// Purpose of the temporary file that checks whether the location can be written to.
 const PROBE: &str = "probe";
 
 fn name(fingerprint: &str) -> String {
@@ -298,7 +300,7 @@ fn parse(run: &StudyRun, bytes: &[u8]) -> Stored {
     }
 }
 
-/// Returns the time of the system clock. The age of files that other processes wrote depends on it.
+/// Returns the system time, against which the age of other processes' files is measured.
 #[allow(clippy::disallowed_methods)]
 fn now() -> SystemTime {
     SystemTime::now()
@@ -308,14 +310,14 @@ fn is_older(entry: &Entry, now: SystemTime, age: Duration) -> bool {
     now.duration_since(entry.modified).is_ok_and(|is| is >= age)
 }
 
-/// Returns the purpose of a temporary file of this name; `None` if the file does not belong to a
+/// Returns the purpose of a temporary file; `None` if the name is not one of a temporary file of a
 /// store.
 fn written_for(name: &str) -> Option<&str> {
     let (what, rest) = name.strip_prefix('.')?.strip_suffix(".tmp")?.split_once('-')?;
     is_process(rest).then_some(what)
 }
 
-/// Returns whether a name has the form `HOST-PID-NONCE`; the host's name may have dashes.
+/// Returns whether a name has the form `HOST-PID-NONCE`. The host name may contain dashes.
 fn is_process(name: &str) -> bool {
     let mut parts = name.rsplitn(3, '-');
     let (Some(nonce), Some(pid), Some(host)) = (parts.next(), parts.next(), parts.next()) else {
@@ -328,14 +330,14 @@ fn is_process(name: &str) -> bool {
         && !host.is_empty()
 }
 
-/// Returns `HOST-PID-NONCE` with a new nonce each time: a name that no other writer uses, on this
-/// machine or on another that shares the place.
+/// Returns `HOST-PID-NONCE` with a new nonce for each call: a name that no other writer uses, on
+/// this machine or on another that shares the location.
 fn writer_name() -> String {
     let nonce = RandomState::new().build_hasher().finish();
     format!("{}-{nonce:016x}", process_name())
 }
 
-/// Returns the name of a file while it is being written.
+/// Returns the name of a temporary file with this purpose.
 fn temporary(what: &str) -> String {
     format!(".{what}-{}.tmp", writer_name())
 }
@@ -346,7 +348,7 @@ fn process_name() -> &'static str {
     &NAME
 }
 
-/// Returns the machine's name, limited to characters and a length that suit a file name.
+/// Returns the name of this machine, limited to 40 characters that are valid in a file name.
 fn host() -> String {
     let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
     let name = files

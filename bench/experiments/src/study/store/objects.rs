@@ -1,4 +1,4 @@
-//! Results in an object store: S3 and compatible servers, Google Cloud Storage, Azure. Settings
+//! Results in an object store: S3 and compatible servers, Google Cloud Storage or Azure. Settings
 //! come from the environment variables of each service.
 
 use std::collections::BTreeSet;
@@ -20,20 +20,22 @@ use super::{Entry, Files};
 
 /// Number of objects that are fetched at once.
 const AT_ONCE: usize = 16;
-/// Retries of reads (`SOON`): errors appear soon, because nothing is at stake. Retries of writes
-/// (`PATIENT`): a result that took an hour to compute waits for an unavailable server.
+/// Retries of reads (`SOON`) are few, because a failed read loses nothing. Retries of writes
+/// (`PATIENT`) continue for minutes, because the result may have taken an hour to compute.
 const SOON: Retries = Retries { times: 2, seconds: 10 };
 const PATIENT: Retries = Retries { times: 20, seconds: 240 };
 
 struct Retries {
+    /// Largest number of retries.
     times: usize,
+    /// Time in seconds after which no retry begins.
     seconds: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Objects {
     runtime: Runtime,
-    /// The same store twice: for reads with few retries, and for writes with many.
+    /// The same store twice: for reads, with few retries, and for writes, with many.
     reads: Arc<dyn ObjectStore>,
     writes: Arc<dyn ObjectStore>,
     url: String,
@@ -43,8 +45,8 @@ pub(super) struct Objects {
 impl Objects {
     /// Opens the store without sending a request to the server.
     pub(super) fn new(url: &str) -> io::Result<Self> {
-        // The HTTP client uses the process's default cryptography provider. A provider that was
-        // installed before stays.
+        // The HTTP client uses the process's default cryptography provider. This call changes
+        // nothing if a provider is installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self::with(url, |retry| open(url, retry))
     }
@@ -57,7 +59,7 @@ impl Objects {
             .split_once("://")
             .and_then(|(_, rest)| rest.split_once('/'))
             .map_or("", |(_, path)| path);
-        // One thread is enough for waiting, and leaves the cores to the runs.
+        // One thread is enough to wait for responses, and leaves the cores to the runs.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (reads, writes) = {
             let _inside = runtime.enter();
@@ -100,7 +102,7 @@ fn open(url: &str, retry: &Retries) -> Result<Arc<dyn ObjectStore>, Error> {
         }
         _ => {
             let mut builder = AmazonS3Builder::from_env().with_url(url).with_retry(retry);
-            // An endpoint address that begins with http:// permits unencrypted connections.
+            // An endpoint URL with http:// asks for unencrypted connections.
             let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
             if endpoint
                 .iter()
@@ -139,7 +141,7 @@ fn brief(error: &str) -> String {
 
 impl Files for Objects {
     fn prepare(&self) -> io::Result<()> {
-        // Report errors in names or keys before writes begin, which retry for long.
+        // Report a wrong name or key now, because writes would retry for minutes first.
         let first = async { self.reads.list(Some(&self.prefix)).try_next().await };
         self.runtime.block_on(first).map(drop).map_err(plain)
     }
@@ -149,8 +151,8 @@ impl Files for Objects {
         names: &[String],
         take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>),
     ) -> io::Result<()> {
-        // A request for a missing object costs as much as a request for an existing one, and one
-        // response to a listing has a thousand names.
+        // A request for a missing object takes as long as one for an existing object, so list the
+        // objects first if there are many names. One response to a listing has a thousand names.
         let few = names.len() <= AT_ONCE;
         let there: BTreeSet<String> = if few {
             names.iter().cloned().collect()
@@ -173,7 +175,8 @@ impl Files for Objects {
             let mut reads =
                 futures_util::stream::iter((0..names.len()).map(fetch)).buffered(AT_ONCE);
             while let Some((i, read)) = reads.next().await {
-                // An unavailable server is not a broken result.
+                // If the server is unavailable, return the error, so that the result does not count
+                // as broken.
                 take(i, Ok(read?));
             }
             Ok(())
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays() {
+    fn create_keeps_an_existing_object() {
         let objects = objects();
         objects.prepare().unwrap();
         assert!(objects.create("a.json", b"first").unwrap());
@@ -253,15 +256,16 @@ mod tests {
     }
 
     #[test]
-    fn many_are_read_in_order() {
+    fn many_objects_are_read_in_order() {
         let objects = objects();
-        // More names than are requested one by one; every third object exists.
+        // There are more names than `AT_ONCE`, so objects are listed first. Every third object
+        // exists.
         let names: Vec<String> = (0..100).map(|i| format!("{i}.json")).collect();
         for name in names.iter().step_by(3) {
             objects.create(name, name.as_bytes()).unwrap();
         }
-        // An object of another study whose name begins with the name of this one, and an object in
-        // a folder below the prefix.
+        // One object belongs to another study whose name begins with the name of this one. The
+        // other object is in a folder below the prefix.
         for other in ["some/study-2/0.json", "some/study/below/0.json"] {
             let path = Path::from(other);
             let put = objects.writes.put(&path, PutPayload::from_static(b"other"));
@@ -275,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn of_eight_writers_one_is_first() {
+    fn only_one_of_eight_writers_creates_the_object() {
         let objects = objects();
         let first = std::thread::scope(|scope| {
             let objects = &objects;
@@ -287,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_in_xml_is_told_in_words() {
+    fn xml_error_is_reduced_to_its_code_and_message() {
         let xml = "404: <Error><Code>NoSuchBucket</Code><Message>It is not there</Message></Error>";
         assert_eq!(brief(xml), "NoSuchBucket: It is not there");
         assert_eq!(brief("plain"), "plain");

@@ -1,8 +1,8 @@
-//! What is stored of a study, by one process or many, and how it stands.
+//! Tests of stored results, written by one process or many, and of the state of runs.
 
 use super::*;
 
-/// A folder of its own for each test, gone when the test ends.
+/// A folder for one test, removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -38,7 +38,7 @@ fn a_stopped_study_resumes_and_parts_merge() {
     assert_eq!(run_fake(&first, Some(&folder.0), 2).1, first.len());
     let (merged, ran, broken) = run_fake(&runs, Some(&folder.0), 2);
     assert_eq!((ran, broken.len()), (runs.len() - first.len(), 0));
-    // Stored and read again: the same to the last bit.
+    // Results that were stored and read again are equal to the last bit.
     assert_eq!(merged, fresh);
     let (again, ran, _) = run_fake(&runs, Some(&folder.0), 2);
     assert_eq!((&again, ran), (&fresh, 0));
@@ -53,7 +53,7 @@ fn corrupt_results_are_reported_and_run_again() {
     let runs = study().runs(1.0).unwrap();
     let (fresh, _, _) = run_fake(&runs, Some(&folder.0), 2);
     let file = |i: usize| folder.0.join(format!("{}.json", runs[i].fingerprint));
-    // Cut off; another run's; no result at all.
+    // One file is cut off, one has the result of another run, and one has no result.
     let text = std::fs::read_to_string(file(0)).unwrap();
     std::fs::write(file(0), &text[..text.len() / 2]).unwrap();
     std::fs::copy(file(2), file(1)).unwrap();
@@ -68,7 +68,7 @@ fn corrupt_results_are_reported_and_run_again() {
 }
 
 #[test]
-fn only_old_temporary_files_of_the_store_are_swept() {
+fn only_old_temporary_files_of_these_runs_are_removed() {
     let folder = Folder::new("swept");
     let runs = study().runs(1.0).unwrap();
     let of = |what: &str| format!(".{what}-host-with-dashes-17-0123456789abcdef.tmp");
@@ -86,9 +86,9 @@ fn only_old_temporary_files_of_the_store_are_swept() {
         left(&gone, 7);
     }
     let mut stays = vec![
-        // Another process is writing it.
+        // Another process may still be writing this file.
         left(&of(mine).replace("17", "18"), 5),
-        // Another study's, another program's.
+        // These files belong to another study and to other programs.
         left(&of("00112233445566ff"), 7),
         left(&format!(".{mine}.swp.tmp"), 7),
         left(&format!(".{mine}-1.tmp"), 7),
@@ -128,7 +128,8 @@ fn a_failed_run_does_not_stop_the_others() {
         runs.iter().zip(&states).partition(|(run, _)| run.key["flows"] == "10");
     assert!(done.iter().all(|(_, state)| **state == RunState::Done));
     assert!(failed.iter().all(|(_, state)| **state == RunState::Failed("no".into())), "{failed:?}");
-    // Eight results, four failures; what failed is made again, and a result counts.
+    // There are eight results and four failures. Failed runs are executed again, and a result takes
+    // precedence over a failure.
     assert_eq!((folder.files().len(), run_fake(&runs, Some(&folder.0), 1).1), (12, 4));
     let states = status(&runs, &Location::Folder(folder.0.clone())).unwrap();
     assert!(states.iter().all(|state| *state == RunState::Done));
@@ -143,7 +144,7 @@ fn the_first_result_of_a_run_stays() {
         results: Some(Location::Folder(folder.0.clone())),
         ..RunOptions::default()
     };
-    // While a run is made, another process stores its result.
+    // Another process stores the result of a run while this process executes the run.
     let beside = |other: Outcome, own: Outcome| {
         let _ = std::fs::remove_dir_all(&folder.0);
         let results = run_study_with(runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
@@ -170,7 +171,7 @@ fn the_first_result_of_a_run_stays() {
 }
 
 #[test]
-fn status_knows_what_runs_and_what_is_broken() {
+fn status_reports_running_broken_and_missing_runs() {
     let folder = Folder::new("status");
     let runs = study().runs(1.0).unwrap();
     let at = Location::Folder(folder.0.clone());
@@ -182,7 +183,7 @@ fn status_knows_what_runs_and_what_is_broken() {
     let options =
         RunOptions { jobs: NonZero::new(1), results: Some(at.clone()), ..RunOptions::default() };
     run_study_with(&runs[..2], &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
-        // The second waits until others can see that it runs.
+        // The second run waits until its state is visible to other processes.
         let mut tries = 0;
         while run.fingerprint == runs[1].fingerprint
             && status(&runs, &at).unwrap()[1].word() != "running"
@@ -196,7 +197,7 @@ fn status_knows_what_runs_and_what_is_broken() {
     .unwrap();
     std::fs::write(folder.0.join(format!("{}.json", runs[2].fingerprint)), "{}").unwrap();
     assert_eq!(words()[..4], ["done", "done", "broken", "missing"]);
-    // A process that died an hour ago runs nothing.
+    // A process whose last report is an hour old counts as ended.
     let said = folder.0.join("host-17-0123456789abcdef.running");
     std::fs::write(
         &said,
@@ -214,7 +215,7 @@ fn status_knows_what_runs_and_what_is_broken() {
 }
 
 #[test]
-fn places_for_results_are_told_apart() {
+fn locations_are_parsed_as_folders_or_object_stores() {
     for (text, is) in [
         ("results", Location::Folder("results".into())),
         ("file:///a/b", Location::Folder("/a/b".into())),
@@ -233,7 +234,7 @@ fn places_for_results_are_told_apart() {
 fn results_that_cannot_be_stored_stop_the_study() {
     let folder = Folder::new("unstored");
     let runs = study().runs(1.0).unwrap();
-    // A file where the folder should be.
+    // A file takes the place of the folder.
     std::fs::write(&folder.0, "").unwrap();
     let options = RunOptions {
         jobs: NonZero::new(1),
@@ -244,7 +245,8 @@ fn results_that_cannot_be_stored_stop_the_study() {
     let error = run_study_with(&runs, &options, &|_| {}, &runner).unwrap_err();
     assert!(error.to_string().contains("name a folder you can write to"), "{error}");
     std::fs::remove_file(&folder.0).unwrap();
-    // A number that would not be read back: reported at once instead of running the run again for ever.
+    // A number that JSON cannot express is reported at once, so that the run is not repeated in
+    // vain.
     let ran = AtomicUsize::new(0);
     let error = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         ran.fetch_add(1, Ordering::Relaxed);
