@@ -8,7 +8,7 @@
 //! carries the bodies of one group and the acknowledgements of the other.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use fathom_cc::{Rate, Time};
@@ -71,18 +71,19 @@ pub(super) fn rate(
     };
     let wanted = part * of.bits_per_sec() as f64 / 8.0;
     let costs = costs(scenario.timestamps, traffic, on_the_wire)?;
-    // Mean bytes of the first estimate: with web traffic in both directions, the model's mean
-    // response has about 8 kB; a page has megabytes.
-    let first = if matches!(traffic.workload, Workload::Pages { .. }) { 4e6 } else { 8_000.0 };
-    let mut rate = wanted / (costs.connection + first * costs.byte);
-    let offer = |rate: f64| offered(scenario, traffic, seed, rate, costs);
-    let (rate, reached) = if matches!(traffic.workload, Workload::Pages { .. }) {
-        nearest(rate, wanted, offer)?
-    } else {
-        for _ in 0..ROUNDS {
-            rate *= wanted / offer(rate)?;
-        }
-        (rate, offer(rate)?)
+    // Controllers are compared with the same requests: the rate is found once for all of them.
+    let key = format!(
+        "{:?} {:?} {seed} {:x} {:x}",
+        traffic.workload,
+        scenario.stop,
+        costs.connection.to_bits(),
+        costs.byte.to_bits()
+    );
+    let found = FOUND.lock().entry(key).or_default().clone();
+    let mut found = found.lock();
+    let (rate, reached) = match *found {
+        Some(found) => found,
+        None => *found.insert(rate_for(scenario, traffic, seed, wanted, costs)?),
     };
     let reached = reached * 8.0 / of.bits_per_sec() as f64;
     let load = ComputedLoad {
@@ -92,6 +93,36 @@ pub(super) fn rate(
         computed_percent: round(100.0 * reached, 3),
     };
     Ok((rate, Some(load)))
+}
+
+/// A rate of connections with the bytes per second that it offers, as soon as it is known.
+type FoundRate = Arc<Mutex<Option<(f64, f64)>>>;
+
+/// Rates by everything that they depend on. Threads that need the same rate wait for the one that
+/// computes it.
+static FOUND: LazyLock<Mutex<HashMap<String, FoundRate>>> = LazyLock::new(Mutex::default);
+
+/// Returns the new connections per second that offer `wanted` bytes per second, as nearly as
+/// possible, and the bytes per second that they offer.
+fn rate_for(
+    scenario: &Scenario,
+    traffic: &Traffic,
+    seed: u64,
+    wanted: f64,
+    costs: Costs,
+) -> Result<(f64, f64), ScenarioError> {
+    // Mean bytes of the first estimate: with web traffic in both directions, the model's mean
+    // response has about 8 kB; a page has megabytes.
+    let first = if matches!(traffic.workload, Workload::Pages { .. }) { 4e6 } else { 8_000.0 };
+    let mut rate = wanted / (costs.connection + first * costs.byte);
+    let offer = |rate: f64| offered(scenario, traffic, seed, rate, costs);
+    if matches!(traffic.workload, Workload::Pages { .. }) {
+        return nearest(rate, wanted, offer);
+    }
+    for _ in 0..ROUNDS {
+        rate *= wanted / offer(rate)?;
+    }
+    Ok((rate, offer(rate)?))
 }
 
 /// Returns the rate whose offered load is nearest to `wanted`, and this load. The load of pages
