@@ -64,7 +64,7 @@ On the virtual backend the same plan and seed give the same bytes, on any
 number of cores; a note names the stacks' own controllers that have no seed.
 The other backends run in real time, one run after the other.")]
 pub(crate) struct Args {
-    /// A plan in TOML; arguments below override its fields.
+    /// A study in TOML, as --study writes one; arguments below override its fields.
     plan: Option<PathBuf>,
     /// Controllers, each with options: reno,sync:floor=1ms (see 'fathom controllers'), or the
     /// stack's own: native:cubic. The first is the baseline.
@@ -149,8 +149,9 @@ pub(crate) struct Args {
     /// controllers cost only their own runs.
     #[arg(long, value_name = "DIR")]
     results: Option<Location>,
-    /// Write the comparison as a study, and run nothing: edit the study, and run it with 'fathom plan run'.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["results", "report", "csv", "parquet", "distributions", "response_log", "json"])]
+    /// Write the comparison as a study, and run nothing. 'fathom compare FILE' and 'fathom plan run
+    /// FILE' run the study.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["reference", "results", "report", "csv", "parquet", "distributions", "response_log", "json"])]
     study: Option<PathBuf>,
     /// Write one self-contained HTML file with plots.
     #[arg(long, value_name = "FILE")]
@@ -328,12 +329,24 @@ fn how_to_go_on(comparison: &Comparison, kept: bool, why: Failure) -> Failure {
 fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
     let folder = tempfile::tempdir().map_err(Failure::run)?;
     let (written, result) = (folder.path().join("plan.toml"), folder.path().join("result.json"));
-    std::fs::write(&written, plan.to_toml()).map_err(Failure::run)?;
-    let words =
-        [OsStr::new("compare"), written.as_os_str(), OsStr::new("--json"), result.as_os_str()];
+    std::fs::write(&written, plan.study_text().map_err(Failure::input)?).map_err(Failure::run)?;
+    // A study has no reference: no run of it needs one.
+    let words = [
+        OsStr::new("compare"),
+        written.as_os_str(),
+        OsStr::new("--reference"),
+        OsStr::new(&plan.reference),
+        OsStr::new("--json"),
+        result.as_os_str(),
+    ];
     let outcome = kernel::in_guest(&words);
     // If some runs failed, the file has the results of the others.
-    let read = || serde_json::from_str(&std::fs::read_to_string(&result).ok()?).ok();
+    let read = || {
+        let text = std::fs::read_to_string(&result).ok()?;
+        let mut comparison: Comparison = serde_json::from_str(&text).ok()?;
+        comparison.plan.reference.clone_from(&plan.reference);
+        Some(comparison)
+    };
     match (read(), outcome) {
         (Some(comparison), outcome) => Ok((comparison, outcome.err())),
         (None, Err(e)) => Err(e),

@@ -28,7 +28,7 @@ pub(crate) fn read_or(path: &Path, else_name: &str) -> Result<String, Failure> {
     if Plan::is_blank(&text) {
         return Err(named(
             path,
-            "it is empty; write at least one field, such as seed = 1, or leave the file out",
+            "it is empty; write a study, as 'fathom compare --study FILE' does, or leave the file out",
         ));
     }
     Ok(text)

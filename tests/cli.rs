@@ -233,12 +233,15 @@ fn bad_input_gives_one_line_that_names_a_fix() {
 fn a_plan_with_an_unknown_field_is_refused_with_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = folder.path().join("plan.toml");
-    std::fs::write(&plan, "seed = 1\n[scenario]\nstopp = \"5 responses\"\n").expect("written");
-    refused(&["compare", plan.to_str().expect("utf-8")], &["line 3", "stopp", "stop"]);
+    let sound =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/bench/plans/web-90.toml"));
+    let wrong = sound.expect("a plan").replace("stop = ", "stopp = ");
+    std::fs::write(&plan, wrong).expect("written");
+    refused(&["compare", plan.to_str().expect("utf-8")], &["line 10", "stopp", "stop"]);
     std::fs::write(&plan, "seed = 1\nresponses = 5\n").expect("written");
     refused(
         &["compare", plan.to_str().expect("utf-8")],
-        &["line 2", "'responses'", "scenario.stop"],
+        &["line 2", "'responses'", "fathom compare --study"],
     );
 }
 
@@ -376,18 +379,30 @@ fn plan_check_reads_files_and_options() {
     );
 }
 
+/// One file is a comparison for 'fathom compare' and a study for 'fathom plan'.
 #[test]
-fn plan_check_knows_the_plans_of_compare() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/plans/web-90.toml");
-    let out = fathom(&["plan", "check", path]);
-    assert!(out.status.success(), "{}", text(&out.stderr));
-    let said = text(&out.stdout);
-    assert!(
-        said.contains("fathom compare") && said.contains("reno, sync") && said.contains("90%"),
-        "{said}"
-    );
-    refused(&["plan", "run", path], &["web-90.toml", "fathom compare"]);
-    refused(&["plan", "check", path, "--scale", "0.5"], &["--scale", "studies"]);
+fn the_plans_in_the_repository_are_comparisons_and_studies() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inside = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (again, third) = (&*inside("again.toml"), &*inside("third.toml"));
+    let results = &*inside("results");
+    for name in ["web-90", "sdc-100", "backends"] {
+        let path = format!("{}/bench/plans/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let out = fathom(&["plan", "check", &path]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let out = fathom(&["compare", &path, "--study", again]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let runs = |path: &str| {
+            let out = fathom(&["plan", "runs", path, "--json", "--results", results]);
+            let runs: Vec<serde_json::Value> = serde_json::from_slice(&out.stdout).expect("JSON");
+            runs.len()
+        };
+        assert_eq!(runs(&path), runs(again), "{name}");
+        let out = fathom(&["compare", again, "--study", third]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let read = |path: &str| std::fs::read_to_string(path).expect("a study");
+        assert_eq!(read(again), read(third), "{name}");
+    }
 }
 
 #[test]
@@ -402,13 +417,13 @@ fn bad_plans_give_one_line_that_names_a_fix() {
     let unknown_parameter = written("hole.toml", &sound.replace("flows:$flows", "flows:$flow"));
     let field = written("field.toml", &sound.replace("packet = ", "paket = "));
     let syntax = written("syntax.toml", "question = \n");
-    let plan = written("plan.toml", "scenario.network.lnik = \"1Mbps\"\nstudy = \"compare\"\n");
+    let plan = written("plan.toml", "seeds = 2\nstudy = \"compare\"\n");
     let cases: &[(&[&str], &[&str])] = &[
         (&["check", &unknown_parameter], &["line ", "$flow", "$flows"]),
         (&["run", &unknown_parameter], &["line ", "$flow", "$flows"]),
         (&["check", &field], &["line ", "paket", "packet"]),
         (&["check", &syntax], &["line 1"]),
-        (&["check", &plan], &["line 1", "lnik", "link"]),
+        (&["check", &plan], &["line 2", "older versions", "fathom compare --study"]),
         (&["check", "no-such-study"], &["no-such-study", "fathom plan list"]),
         (&["show", "no-such-study"], &["no-such-study", "sdc-figure-4"]),
         (&["check", "sdc-figure-4", "--scale", "2"], &["scale", "at most 1"]),

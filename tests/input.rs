@@ -216,8 +216,9 @@ fn compare_and_plan_read_plans_alike() {
     {
         use std::os::unix::ffi::OsStrExt;
         let name = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9.toml"));
-        std::fs::write(&name, "study = \"compare\"\nscenario.stop = \"20 responses\"\nsweep.controller = [\"reno\"]\n")
-            .expect("written");
+        let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/plans/web-90.toml");
+        let plan = std::fs::read_to_string(plan).expect("a plan");
+        std::fs::write(&name, plan.replace("4000 responses", "20 responses")).expect("written");
         for words in [&["compare"][..], &["plan", "check"]] {
             let out = run(words, &name);
             assert!(out.status.success(), "{words:?}: {}", text(&out.stderr));

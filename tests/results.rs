@@ -76,7 +76,7 @@ fn files_have_a_row_per_run_and_units() {
     let json =
         fathom(&["compare", "--seeds", "2", "--responses", "100", "--json", "-"], folder.path());
     let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
-    assert_eq!((&json["schema"], &json["parameters"]["link_bps"]), (&3.into(), &10_000_000.into()));
+    assert_eq!((&json["schema"], &json["parameters"]["link_bps"]), (&4.into(), &10_000_000.into()));
     assert_eq!(json["fathom"], env!("CARGO_PKG_VERSION"));
     assert!(json["stack_versions"]["quinn"].as_str().expect("a version").starts_with("quinn 0."));
     let best = &json["summary"]["ranking"][0];
@@ -166,7 +166,7 @@ fn a_study_writes_a_page_and_rows() {
     let results = json["results"].as_array().expect("results");
     assert_eq!(read("s.csv").lines().count(), 1 + results.len());
     assert!(
-        json["schema"] == 3
+        json["schema"] == 4
             && json["plan"]["scenario"].is_object()
             && results[0]["parameters"].is_object()
     );

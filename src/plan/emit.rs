@@ -77,7 +77,10 @@ impl Job<'_> {
         };
         let all: f64 = costs.iter().map(seconds).sum();
         let cpu_seconds: f64 = costs.iter().map(|(_, cost)| cost.cpu_seconds).sum();
-        let longest = costs.iter().map(|(_, cost)| cost.cpu_seconds).fold(0.0, f64::max);
+        let alone = |(run, cost): &(&StudyRun, Estimate)| {
+            if run.scenario.backend.is_virtual() { cost.cpu_seconds } else { cost.seconds }
+        };
+        let longest = costs.iter().map(alone).fold(0.0, f64::max);
         let largest = costs.iter().map(|(_, cost)| cost.memory).fold(0.0, f64::max);
         let few = ((all / TASK_SECONDS).ceil() as usize).clamp(1, MOST_TASKS.min(self.runs.len()));
         let tasks = self.tasks.map_or(few, NonZero::get);

@@ -12,8 +12,6 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use fathom_cc::catalogue::hint;
-use fathom_experiments::compare::Plan;
-use fathom_experiments::compare::report::path_in_words;
 use fathom_experiments::study::{
     self, Location, Part, RunOptions, Study, StudyError, shipped, shipped_studies,
 };
@@ -319,54 +317,11 @@ fn read(plan: &Path) -> Result<(String, String), Failure> {
 
 fn read_study(plan: &Path) -> Result<Study, Failure> {
     let (name, text) = read(plan)?;
-    if !study::is_study(&text) && Plan::from_toml(&text).is_ok() {
-        let shown = plan.display();
-        return Err(named(
-            plan,
-            format!("it is a plan of 'fathom compare'; run it with: fathom compare {shown}"),
-        ));
-    }
     Study::from_toml(&name, &text).map_err(|e| named(plan, e))
 }
 
 fn check(plan: &Path, options: &PartOptions) -> Result<(), Failure> {
-    let (name, text) = read(plan)?;
-    if !study::is_study(&text) {
-        return check_comparison(plan, &text, options);
-    }
-    let study = Study::from_toml(&name, &text).map_err(|e| named(plan, e))?;
-    let (study, runs) = options.apply(study).map_err(|e| named(plan, e))?;
+    let (study, runs) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     output::print(&study::explain(&study, &runs, options.all.scale(), cores))
-}
-
-fn check_comparison(plan: &Path, text: &str, options: &PartOptions) -> Result<(), Failure> {
-    let read = Plan::from_toml(text).map_err(|e| named(plan, e))?;
-    let runs = read.validate().map_err(|e| named(plan, e))?;
-    if options.any() {
-        return Err(named(
-            plan,
-            "it is a plan of 'fathom compare'; --scale, --only, --part, --seeds, --seed, --stack and --backend are for studies",
-        ));
-    }
-    let last = read.seed.saturating_add(read.seeds - 1);
-    let load = match &*read.workload {
-        "packmime" => {
-            format!("{} at {} of the link, {} responses", read.workload, read.load, read.responses)
-        }
-        bulk => bulk.to_owned(),
-    };
-    let stacks: Vec<&str> = read.stacks.iter().map(|s| s.name()).collect();
-    let network = match path_in_words(&read.path) {
-        Some(path) => format!("{path} ({})", read.queue),
-        None => format!("bottleneck: {}, {}", read.link, read.queue),
-    };
-    output::print(&format!(
-        "{plan}: a valid plan of 'fathom compare'; run it with: fathom compare {plan}\n\
-         controllers: {}\nstacks: {}\n{network}\nworkload: {load}, seeds {} to {last}\nruns: {runs}\n",
-        read.controllers.join(", "),
-        stacks.join(", "),
-        read.seed,
-        plan = plan.display(),
-    ))
 }

@@ -47,11 +47,6 @@ pub(super) struct PartOptions {
 }
 
 impl PartOptions {
-    /// Returns whether any of these options is given.
-    pub(super) fn any(&self) -> bool {
-        self.part.is_some() || !self.all.words().is_empty()
-    }
-
     pub(super) fn apply(&self, study: Study) -> Result<(Study, Vec<StudyRun>), PlanError> {
         let (study, runs) = self.all.apply(study)?;
         Ok((study, in_part(runs, self.part)))

@@ -6,7 +6,7 @@ use crate::stack::Stack;
 
 /// Version of the JSON of `fathom compare` and `fathom plan run`. It rises when a field gets
 /// another name or meaning, but not for a new field.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 /// Version of fathom.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 

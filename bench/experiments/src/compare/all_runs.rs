@@ -243,21 +243,8 @@ fn of_option(e: ScenarioError) -> ScenarioError {
 
 /// Returns the plan as reports show it: controllers in one spelling and, if there is a path, the
 /// completed path with its link and queue.
-fn effective(plan: &Plan, checked: &Checked) -> Plan {
-    let written = checked
-        .runs
-        .iter()
-        .take(plan.controllers.len())
-        .map(|(_, control)| control.spec())
-        .collect();
-    let mut plan = Plan { controllers: written, ..plan.clone() };
-    // A path has its own link and queue.
-    if let Some(path) = &checked.path {
-        plan.path = plan.filled_path();
-        let way = if checked.workload.goes_up() { &path.up } else { &path.down };
-        if let Some((capacity, queue)) = &way.link {
-            (plan.link, plan.queue) = (capacity.nominal().to_string(), queue.to_string());
-        }
-    }
+pub(super) fn effective(plan: &Plan, checked: &Checked) -> Plan {
+    let mut plan = Plan { controllers: plan.written_controllers(checked), ..plan.clone() };
+    plan.set_path_figures(checked);
     plan
 }

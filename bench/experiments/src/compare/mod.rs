@@ -16,10 +16,10 @@
 mod all_runs;
 mod beside;
 mod failures;
+mod from_study;
 mod limits;
 mod notes;
 mod plan;
-mod plan_file;
 mod ranking;
 mod remaining;
 pub mod report;
@@ -30,9 +30,9 @@ mod to_study;
 mod unused;
 
 pub use all_runs::{CompareOptions, Stage, compare, compare_with};
+pub use from_study::PAGE_LOAD;
 pub use limits::Limit;
 pub use plan::Plan;
-pub use plan_file::PAGE_LOAD;
 pub use ranking::{Ranked, Ranking};
 pub use remaining::Remaining;
 pub use responses::ResponseLog;

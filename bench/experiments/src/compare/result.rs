@@ -158,21 +158,24 @@ impl Comparison {
 
     /// Returns a sentence for the runs without a result, for each label and reason.
     pub fn missing(&self) -> Vec<String> {
-        let mut all: Vec<(&str, &str, usize)> = Vec::new();
+        let mut all: Vec<(&str, &str)> = Vec::new();
         for run in &self.incomplete {
-            match all.iter_mut().find(|(label, why, _)| (*label, *why) == (&*run.label, &*run.why))
-            {
-                Some((_, _, n)) => *n += 1,
-                None => all.push((&run.label, &run.why, 1)),
+            let of = (&*run.label, &*run.why);
+            if !all.contains(&of) {
+                all.push(of);
             }
         }
-        let line =
-            |(label, why, n): (&str, &str, usize)| match self.plan.seeds.saturating_sub(n as u64) {
-                0 => format!("INCOMPLETE: no results of {label} ({why})"),
-                there => {
-                    format!("INCOMPLETE: {label} has {there} of {} seeds ({why})", self.plan.seeds)
-                }
-            };
+        let missing = |label: &str| self.incomplete.iter().filter(|run| run.label == label).count();
+        let line = |(label, why): (&str, &str)| match self
+            .plan
+            .seeds
+            .saturating_sub(missing(label) as u64)
+        {
+            0 => format!("INCOMPLETE: no results of {label} ({why})"),
+            there => {
+                format!("INCOMPLETE: {label} has {there} of {} seeds ({why})", self.plan.seeds)
+            }
+        };
         all.into_iter().map(line).collect()
     }
 

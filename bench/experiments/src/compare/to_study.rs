@@ -34,15 +34,7 @@ impl Plan {
     /// # Errors
     /// Returns the first error of a scenario.
     pub(super) fn study(&self, checked: &Checked) -> Result<Study, PlanError> {
-        // A name such as native:bbr means another controller on each stack.
-        let n = self.controllers.len();
-        let written: Vec<String> = (0..n)
-            .map(|i| {
-                let mut specs = checked.runs.iter().skip(i).step_by(n).map(|(_, of)| of.spec());
-                let first = specs.next().unwrap_or_default();
-                if specs.all(|spec| spec == first) { first } else { self.controllers[i].clone() }
-            })
-            .collect();
+        let written = self.written_controllers(checked);
         let of_backend = |backend: &Backend| {
             let runs = checked.runs.iter().zip(written.iter().cycle());
             runs.map(|((stack, _), controller)| (*backend, *stack, controller)).collect::<Vec<_>>()
@@ -69,35 +61,25 @@ impl Plan {
             .and_then(|study| check_used(&study.scenarios(), "path").map(|()| study))
     }
 
-    /// Returns the study that runs this plan as a text in TOML, for `fathom plan run` and for editing.
-    /// Its runs have the fingerprints of the comparison's runs.
+    /// Returns the controllers in one spelling. A name such as `native:bbr` that means another
+    /// controller on each stack stays as it is.
+    pub(super) fn written_controllers(&self, checked: &Checked) -> Vec<String> {
+        let n = self.controllers.len();
+        let written = |i: usize| {
+            let mut specs = checked.runs.iter().skip(i).step_by(n).map(|(_, of)| of.spec());
+            let first = specs.next().unwrap_or_default();
+            if specs.all(|spec| spec == first) { first } else { self.controllers[i].clone() }
+        };
+        (0..n).map(written).collect()
+    }
+
+    /// Returns the study that runs this plan as a text in TOML, for `fathom compare`, for
+    /// `fathom plan run` and for editing. Its runs have the fingerprints of the comparison's runs.
     ///
     /// # Errors
     /// Returns an error if the plan is wrong.
     pub fn study_text(&self) -> Result<String, PlanError> {
-        let checked = self.check()?;
-        let study = self.study(&checked)?;
-        let spec = study.first_spec().ok_or_else(|| PlanError("controllers: none".into()))?;
-        let wrong = |e: toml::ser::Error| PlanError(e.to_string());
-        let mut scenario = Table::try_from(spec).map_err(wrong)?;
-        scenario.iter_mut().for_each(|(_, value)| escape(value));
-        for name in ["backend", "stack"] {
-            scenario.insert(name.to_owned(), Value::String(format!("${name}")));
-        }
-        let groups = scenario.get_mut("traffic").and_then(Value::as_array_mut);
-        let of_plan = [FORWARD.0, REVERSE.0].map(|name| Some(Value::String(name.to_owned())));
-        let groups = groups.into_iter().flatten().filter_map(Value::as_table_mut);
-        for group in groups.filter(|group| of_plan.contains(&group.get("name").cloned())) {
-            group.insert("controller".into(), Value::String("$controller".into()));
-        }
-        let document = StudyText {
-            question: QUESTION,
-            seeds: self.seeds,
-            seed: self.seed,
-            sweep: study.axes.iter().map(|axis| (&*axis.name, &axis.values[..])).collect(),
-            scenario,
-        };
-        toml::to_string(&document).map_err(wrong)
+        toml::to_string(&study_document(self)?).map_err(|e| PlanError(e.to_string()))
     }
 
     /// Returns the study of the single run on the uncongested network: Reno on the first stack,
@@ -215,18 +197,42 @@ impl Plan {
 
 /// A study as written in TOML.
 #[derive(Serialize)]
-struct StudyText<'a> {
-    question: &'a str,
+pub(super) struct StudyDocument {
+    question: &'static str,
     seeds: u64,
     seed: u64,
     /// Axes in the order in which they are written; the last axis varies fastest.
     #[serde(serialize_with = "in_order")]
-    sweep: Vec<(&'a str, &'a [String])>,
+    sweep: Vec<Axis>,
     scenario: Table,
 }
 
-fn in_order<S: Serializer>(axes: &[(&str, &[String])], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(axes.iter().copied())
+fn in_order<S: Serializer>(axes: &[Axis], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(axes.iter().map(|axis| (&axis.name, &axis.values)))
+}
+
+/// Returns the study that runs a plan, as a document.
+pub(super) fn study_document(plan: &Plan) -> Result<StudyDocument, PlanError> {
+    let study = plan.study(&plan.check()?)?;
+    let spec = study.first_spec().ok_or_else(|| PlanError("controllers: none".into()))?;
+    let mut scenario = Table::try_from(spec).map_err(|e| PlanError(e.to_string()))?;
+    scenario.iter_mut().for_each(|(_, value)| escape(value));
+    for name in ["backend", "stack"] {
+        scenario.insert(name.to_owned(), Value::String(format!("${name}")));
+    }
+    let groups = scenario.get_mut("traffic").and_then(Value::as_array_mut);
+    let of_plan = [FORWARD.0, REVERSE.0].map(|name| Some(Value::String(name.to_owned())));
+    let groups = groups.into_iter().flatten().filter_map(Value::as_table_mut);
+    for group in groups.filter(|group| of_plan.contains(&group.get("name").cloned())) {
+        group.insert("controller".into(), Value::String("$controller".into()));
+    }
+    Ok(StudyDocument {
+        question: QUESTION,
+        seeds: plan.seeds,
+        seed: plan.seed,
+        sweep: study.axes,
+        scenario,
+    })
 }
 
 /// Doubles every dollar sign, because a single one begins a variable of the study.

@@ -1,31 +1,32 @@
-//! Options of a comparison's workload that it would not use. Those of its scenarios are in
-//! `scenario/unused.rs`, which studies obey too.
+//! Options of a comparison that have no effect with its workload or network. Comparisons refuse
+//! them. `scenario/unused.rs` refuses options without effect in scenarios, for studies too.
 //!
 //! | option | used by | not used by |
 //! |---|---|---|
-//! | `load` | `packmime`, `page` | `media`, `upload`, `bulk`, and workloads with their own numbers |
+//! | `load` | `packmime`, `page` | `media`, `upload`, `bulk`, workloads with their own load |
 //! | `responses` | `packmime`, `page` | `media`, `upload`, `bulk`: they end by themselves |
 //! | `reference` | `packmime` on the built-in network | any other workload, any path |
-//! | `connections persistent` | `packmime`, `upload`, `bulk` | `page`, `media`: a client keeps its connection anyway |
+//! | `connections persistent` | `packmime`, `upload`, `bulk` | `page`, `media`: always persistent |
 //! | `server-delay` | `packmime` | any other workload |
 //!
-//! Every other option has its effect on every workload.
+//! No other option depends on the workload.
 
 use super::plan::{AUTO, Checked, Plan};
 use crate::scenario::{Connections, PlanError, Workload};
 
-/// Why an option has no effect, and the mend; `None`: it has one.
+/// Check of an option: why it has no effect, and what to write instead; `None` if it has an effect.
 type Why = fn(&Plan, &Checked) -> Option<String>;
 
-/// Options of the command line that the checks below know by name.
+/// Checks of options that every plan has, by their names on the command line.
 const BY_NAME: [(&str, Why); 2] = [("load", load), ("responses", responses)];
 
 impl Plan {
-    /// Refuses options that this plan does not use: what the plan says, and of the options with a default in every plan those that `given`
-    /// names as written on the command line (`load`, `responses`).
+    /// Refuses options that this plan does not use. Every plan has a load and a number of
+    /// responses, so these two are refused only if `given` names them (`load`, `responses`) because
+    /// the command line sets them.
     ///
     /// # Errors
-    /// The plan is wrong, or the first option without effect.
+    /// Returns an error if the plan is wrong, or names the first option without effect.
     pub fn refuse_unused(&self, given: &[&str]) -> Result<(), PlanError> {
         let checked = self.check()?;
         self.study(&checked)?;
@@ -38,7 +39,7 @@ impl Plan {
     }
 }
 
-/// The first word of a workload: what it is.
+/// Returns the first word of a workload, which is its kind.
 fn kind(plan: &Plan) -> &str {
     plan.workload.split([':', ' ']).next().unwrap_or_default()
 }
@@ -66,10 +67,10 @@ fn responses(plan: &Plan, checked: &Checked) -> Option<String> {
     ))
 }
 
-/// Refuses what a plan says without effect.
+/// Refuses fields of a plan that have no effect.
 ///
 /// # Errors
-/// The first such field.
+/// Returns an error that names the first such field.
 pub(super) fn check(plan: &Plan, checked: &Checked) -> Result<(), PlanError> {
     let refused = |text: String| Err(PlanError(text));
     let web = matches!(checked.workload, Workload::Web { .. });
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_options_are_accepted_where_they_have_an_effect() {
+    fn options_with_an_effect_are_accepted() {
         for (plan, given) in [
             (plan(|p| p.reference = "200Mbps".into()), &["load", "responses"][..]),
             (plan(|p| p.workload = "page".into()), &["load", "responses"]),
@@ -193,8 +194,9 @@ mod tests {
             (plan(|p| p.workload = "media:1 at 2Mbps 30fps deadline 8ms for 5s".into()), &[]),
         ] {
             plan.refuse_unused(given).unwrap();
-            // What a plan came to is written without what it does not use.
-            Plan::from_toml(&plan.to_toml()).unwrap().refuse_unused(&[]).unwrap();
+            // The text of the plan leaves out all options without effect.
+            let written = plan.study_text().unwrap();
+            Plan::from_toml(&written).unwrap().refuse_unused(&[]).unwrap();
         }
     }
 }

@@ -74,8 +74,7 @@ pub(crate) use run::{RunControl, check_loads, goal, run_with};
 pub(crate) use unused::check_used;
 
 pub(crate) use spec::{
-    RENAMED, check_gso, parse_load, parse_responses, provided, read_toml, split_options,
-    toml_message,
+    check_gso, parse_load, parse_responses, provided, split_options, toml_message,
 };
 
 use crate::stack::{ClockMisreport, Controller, Stack};

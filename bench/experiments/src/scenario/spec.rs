@@ -20,8 +20,8 @@ use super::{
     Workload,
 };
 use crate::stack::{Controller, IDLE, Stack};
-pub(crate) use values::{RENAMED, parse_load, parse_responses, read_toml, toml_message};
-use values::{parse_mix, parse_stop};
+pub(crate) use values::{parse_load, parse_responses, toml_message};
+use values::{parse_mix, parse_stop, read_toml};
 pub(crate) use workload::split_options;
 
 /// A scenario as written in TOML.
@@ -295,7 +295,7 @@ impl ScenarioSpec {
     /// # Errors
     /// Returns the error in the text and its line number, in one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
-        read_toml(text, RENAMED)
+        read_toml(text)
     }
 
     /// Checks every field.

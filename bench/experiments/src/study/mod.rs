@@ -42,7 +42,7 @@ pub use explain::explain;
 pub use late_events::late_events;
 pub use notes::{Notes, notes};
 pub(crate) use read::check_seeds;
-pub use read::{Axis, MOST_SEEDS, Study, is_study};
+pub use read::{Axis, MOST_SEEDS, Study};
 pub use report::{AxisScale, Document, ReportSpec, dataset, headline, html};
 pub use shipped::{shipped, shipped_studies};
 pub use status::{RunState, status};

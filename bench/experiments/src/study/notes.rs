@@ -96,7 +96,8 @@ fn evidence_of(
     }
     let traffic = scenario.and_then(|of| of.traffic.iter().find(|traffic| traffic.name == group));
     let live = traffic.is_some_and(|traffic| matches!(traffic.workload, Workload::Media { .. }));
-    Evidence::of(label, &counted, scenario.is_some_and(overtakes), live)
+    let up = traffic.is_some_and(|traffic| traffic.workload.goes_up());
+    Evidence::of(label, &counted, scenario.is_some_and(|of| overtakes(of, up)), live)
 }
 
 /// Returns the name of a combination: `reno, 1%`, or `transfer of reno, 1%` if there are several
@@ -110,10 +111,10 @@ fn label(key: &BTreeMap<String, String>, group: &str, several: bool) -> String {
     }
 }
 
-/// Returns whether packets towards clients may overtake each other.
-fn overtakes(scenario: &Scenario) -> bool {
+/// Returns whether packets with bodies may overtake each other; `up` if bodies travel to servers.
+fn overtakes(scenario: &Scenario, up: bool) -> bool {
     scenario.chain.path.as_ref().is_some_and(|path| {
-        let does = &path.down.impairments;
+        let does = if up { &path.up.impairments } else { &path.down.impairments };
         !does.reorder.is_none() || (does.jitter.reorders && !does.jitter.is_none())
     })
 }

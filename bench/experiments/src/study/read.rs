@@ -1,4 +1,4 @@
-//! A study as written in TOML, read and checked: every run's scenario, before anything runs.
+//! Reads a study from TOML and checks the scenario of every combination before any run begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -11,13 +11,13 @@ use toml::de::{DeTable, DeValue, Deserializer};
 use super::key_text;
 use super::report::ReportSpec;
 use super::substitute::{AxisValue, SpannedError, Variables, is_name, scalar_text};
-use crate::scenario::{PlanError, RENAMED, Scenario, ScenarioSpec, check_used, toml_message};
+use crate::scenario::{PlanError, Scenario, ScenarioSpec, check_used, toml_message};
 use crate::stack::Stack;
 
 /// Fields of a study.
 const FIELDS: &[&str] =
     &["question", "source", "seeds", "seed", "stack", "sweep", "skip", "report", "scenario"];
-/// Fields of its scenario that are easily written beside it.
+/// Fields of a scenario that users may write outside `[scenario]` by mistake.
 pub(super) const OF_SCENARIO: &[&str] = &[
     "stop",
     "warm-up",
@@ -30,49 +30,66 @@ pub(super) const OF_SCENARIO: &[&str] = &[
     "background",
     "keep",
 ];
-/// More combinations than any study means.
+/// Fields of the plans of `fathom compare` before such plans became studies.
+const OLD_PLAN: &[&str] = &[
+    "study",
+    "reference",
+    "controllers",
+    "stacks",
+    "backends",
+    "worlds",
+    "link",
+    "load",
+    "workload",
+    "responses",
+    "connections",
+    "outlet",
+    "max-window",
+    "server-delay",
+];
+/// Largest number of combinations; a larger number is taken for a mistake.
 const MOST_POINTS: usize = 100_000;
-/// The most repetitions of a run.
+/// Largest number of seeds.
 pub const MOST_SEEDS: u64 = 10_000;
-/// The stack that a build may lack.
+/// Name of the stack that a build may lack.
 const OPTIONAL_STACK: &str = "quiche";
 
-/// A study, checked.
+/// A study that has been read and checked.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// What its results are stored under.
+    /// Name under which results are stored.
     pub name: String,
-    /// What it asks, in one sentence.
+    /// Question that the study answers, in one line.
     pub question: String,
-    /// Where the question comes from.
+    /// Source of the question, for example a paper.
     pub source: Option<String>,
-    /// Repetitions of each combination.
+    /// Number of seeds for each combination.
     pub seeds: u64,
-    /// The first seed; the others follow it.
+    /// First seed; the other seeds follow it.
     pub seed: u64,
-    /// What is varied, in the order of the text.
+    /// Axes of the sweep, in the order of the text.
     pub axes: Vec<Axis>,
-    /// What its report compares, and over which axis it draws.
+    /// Settings of the report: compared axes, and the axis over which measures are drawn.
     pub report: ReportSpec,
-    /// Combinations left out.
+    /// Number of combinations that `[[skip]]` leaves out.
     pub skipped: usize,
-    /// Combinations of a stack that this build lacks: they are not among its runs.
+    /// Number of combinations on a stack that this build lacks; they have no runs.
     pub absent: usize,
     pub(super) points: Vec<Point>,
-    /// Why it cannot run as it stands: this build lacks its stack.
+    /// Reason why [`Study::runs`] returns an error: this build lacks the stack of the study.
     pub(super) lacks: Option<String>,
 }
 
-/// What is varied.
+/// An axis of the sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Its name.
+    /// Name of the axis.
     pub name: String,
-    /// Its values, or the names of its variants.
+    /// Values of the axis, or the names of its variants.
     pub values: Vec<String>,
 }
 
-/// A combination.
+/// A combination of values and its scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
     pub(super) key: BTreeMap<String, String>,
@@ -80,29 +97,23 @@ pub(super) struct Point {
     pub(super) scenario: Scenario,
 }
 
-/// An axis with what it puts in.
+/// An axis as read: its values as text and as TOML, and its position in the text.
 struct Values<'i> {
     name: String,
     at: std::ops::Range<usize>,
     values: Vec<(String, AxisValue<'i>)>,
 }
 
-/// The text is a study, not a plan of `fathom compare`.
-pub fn is_study(text: &str) -> bool {
-    // A text with faults may be either: what is left of it decides.
-    let (table, _) = DeTable::parse_recoverable(text);
-    let has = |field: &&str| table.get_ref().get(*field).is_some();
-    // A comparison is a study that is built in.
-    ["question", "sweep", "scenario"].iter().any(has) && !has(&"study")
-}
-
 impl Study {
-    /// Reads a study written in TOML and checks every run of it. A study may name its stack (`stack = "quiche"`); a build without it
-    /// checks the study on the default stack, and refuses its runs until [`Study::with_stack`] sets another. Where single combinations
-    /// name it, a build without it leaves them out ([`Study::absent`]).
+    /// Reads a study from TOML and checks the scenario of every combination.
+    ///
+    /// A study may set its stack (`stack = "quiche"`). A build without this stack checks the study
+    /// without this setting, and [`Study::runs`] returns an error until [`Study::with_stack`] sets
+    /// another stack. If only some combinations use the missing stack, they are left out and
+    /// counted in [`Study::absent`].
     ///
     /// # Errors
-    /// The error in the text, with its line where it has one, in one line.
+    /// Returns the first error in the text as one line, with its line number if it has one.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, PlanError> {
         let at_line = |error: SpannedError| {
             let line = 1 + text.as_bytes()[..error.span.start.min(text.len())]
@@ -128,7 +139,8 @@ impl Study {
                     .collect(),
                 used: std::mem::take(&mut used),
             };
-            // Skipped ones are filled too: what they alone use is used, and what is wrong in them is wrong.
+            // Substitute in skipped combinations too: parameters that only they use count as used,
+            // and errors in them are reported.
             let spec = head.substitute(&mut variables).map_err(at_line)?;
             used = variables.used;
             if head
@@ -184,7 +196,7 @@ impl Study {
         match head.stack.map(|stack| (stack.parse::<Stack>(), stack)) {
             None => Ok(study),
             Some((Ok(stack), _)) => study.with_stack(stack),
-            // Everything else is checked in any build; only runs need the stack itself.
+            // A build without the stack checks everything else; only the runs need the stack.
             Some((Err(e), stack)) if stack == OPTIONAL_STACK => {
                 Ok(Self { lacks: Some(format!("stack: {e}")), ..study })
             }
@@ -192,10 +204,10 @@ impl Study {
         }
     }
 
-    /// Returns a study whose combinations are given, with one seed.
+    /// Returns a study with these combinations and one seed.
     ///
     /// # Errors
-    /// Returns the first error of a scenario.
+    /// Returns the error of the first invalid scenario.
     pub(crate) fn from_specs(
         name: &str,
         question: &str,
@@ -231,15 +243,20 @@ impl Study {
         self.points.first().map(|point| &point.spec)
     }
 
+    /// Returns the scenarios of all combinations as written.
+    pub(crate) fn specs(&self) -> Vec<&ScenarioSpec> {
+        self.points.iter().map(|point| &point.spec).collect()
+    }
+
     /// Returns the scenarios of all combinations.
     pub(crate) fn scenarios(&self) -> Vec<&Scenario> {
         self.points.iter().map(|point| &point.scenario).collect()
     }
 
-    /// The same study with this many seeds.
+    /// Returns the same study with this number of seeds.
     ///
     /// # Errors
-    /// Too few or too many.
+    /// Returns an error if the number of seeds or the last seed is out of range.
     pub fn with_seeds(mut self, seeds: u64) -> Result<Self, PlanError> {
         check_seeds(self.seed, seeds)?;
         self.seeds = seeds;
@@ -256,10 +273,11 @@ impl Study {
         Ok(self)
     }
 
-    /// The same study on another stack.
+    /// Returns the same study on another stack.
     ///
     /// # Errors
-    /// The study compares stacks itself, or a controller does not run on that one.
+    /// Returns an error if the study compares stacks itself, or if a scenario is invalid on this
+    /// stack, for example because a controller does not run on it.
     pub fn with_stack(mut self, stack: Stack) -> Result<Self, PlanError> {
         let own = |p: &Point| p.spec.traffic.iter().any(|traffic| traffic.stack.is_some());
         if self.absent > 0
@@ -278,19 +296,22 @@ impl Study {
         Ok(self)
     }
 
-    /// The same study on another backend.
+    /// Returns the same study on another backend.
     ///
     /// # Errors
-    /// A queue of it is not to be had there.
+    /// Returns an error if a scenario is invalid on this backend, for example because of its queue
+    /// or GSO.
     pub fn with_backend(mut self, backend: Backend) -> Result<Self, PlanError> {
         for point in &mut self.points {
             point.spec.backend = backend;
             point.scenario = checked(&point.key, &point.spec)?;
         }
+        check_points(&self.points)?;
         Ok(self)
     }
 
-    /// The same study on another backend, without the combinations whose queues are not to be had there: it may have no runs then.
+    /// Returns the same study on another backend, without the combinations that are invalid there,
+    /// for example because of their queues. The study may then have no runs.
     pub fn as_far_as(mut self, backend: Backend) -> Self {
         self.points.retain_mut(|point| {
             point.spec.backend = backend;
@@ -303,7 +324,7 @@ impl Study {
     }
 }
 
-/// Refuses options that have no effect in any combination.
+/// Returns an error if an option has no effect in any combination.
 fn check_points(points: &[Point]) -> Result<(), PlanError> {
     let scenarios: Vec<&Scenario> = points.iter().map(|point| &point.scenario).collect();
     check_used(&scenarios, "scenario.network.path")
@@ -316,13 +337,13 @@ fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenar
 }
 
 fn toml_error(e: &toml::de::Error) -> SpannedError {
-    SpannedError::new(e.span().unwrap_or(0..0), toml_message(e.message(), RENAMED))
+    SpannedError::new(e.span().unwrap_or(0..0), toml_message(e.message()))
 }
 
 /// Returns the seeds of a study with this first seed and this number of seeds.
 ///
 /// # Errors
-/// Returns an error if one of the two is out of range.
+/// Returns an error if the number of seeds or the last seed is out of range.
 pub(crate) fn check_seeds(first: u64, seeds: u64) -> Result<RangeInclusive<u64>, PlanError> {
     seeds_in_range(seeds).and_then(|_| check_last_seed(first, seeds)).map_err(PlanError)?;
     Ok(first..=first + (seeds - 1))
@@ -336,7 +357,8 @@ fn seeds_in_range(seeds: u64) -> Result<u64, String> {
     }
 }
 
-/// Files have seeds as signed numbers.
+/// Checks that the last seed fits a signed 64-bit integer, the type of integers in TOML and of
+/// seeds in data files.
 fn check_last_seed(first: u64, seeds: u64) -> Result<(), String> {
     if first.saturating_add(seeds - 1) > i64::MAX as u64 {
         return Err(format!("seed: {first} is out of range; write 0 to {}", i64::MAX));
@@ -344,7 +366,7 @@ fn check_last_seed(first: u64, seeds: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The text, field by field.
+/// Fields of a study as read from the text.
 struct Head<'i> {
     question: String,
     source: Option<String>,
@@ -352,7 +374,8 @@ struct Head<'i> {
     seed: u64,
     stack: Option<String>,
     axes: Vec<Values<'i>>,
-    /// Each: axes, and for each the values that are left out together.
+    /// Combinations to leave out. An entry has values for some axes; a combination that has one of
+    /// the values for each of these axes is left out.
     skips: Vec<BTreeMap<String, Vec<String>>>,
     report: ReportSpec,
     scenario: Spanned<DeTable<'i>>,
@@ -373,6 +396,20 @@ impl<'i> Head<'i> {
             return Err(SpannedError::new(
                 key.span(),
                 format!("'{name}' is a field of the scenario; {mend}"),
+            ));
+        }
+        if let Some(key) = root.keys().find(|key| OLD_PLAN.contains(&key.get_ref().as_ref())) {
+            let name = key.get_ref();
+            return Err(SpannedError::new(
+                key.span(),
+                if *name == "reference" {
+                    "'reference' is no field of a study; write --reference of 'fathom compare'"
+                        .to_owned()
+                } else {
+                    format!(
+                        "'{name}' is a field of plans of older versions; a plan is a study now: write one with 'fathom compare --study FILE' and the same options"
+                    )
+                },
             ));
         }
         if let Some(key) = root.keys().find(|key| !FIELDS.contains(&key.get_ref().as_ref())) {
@@ -423,7 +460,7 @@ impl<'i> Head<'i> {
         })
     }
 
-    /// The scenario of one combination.
+    /// Returns the scenario of one combination.
     fn substitute(&self, variables: &mut Variables<'i>) -> Result<Substituted, SpannedError> {
         let filled = variables.substitute_table(self.scenario.get_ref())?;
         if let Some(why) = lacks(&filled) {
@@ -435,7 +472,8 @@ impl<'i> Head<'i> {
     }
 }
 
-/// Reads a whole number and checks it; `default` if the field is missing. `range` is in words.
+/// Returns a checked whole number, or `default` if the field is missing. `range` describes the
+/// valid range in words.
 fn number_of(
     root: &DeTable<'_>,
     name: &str,
@@ -450,13 +488,14 @@ fn number_of(
     check(number.ok_or_else(|| wrong(format!("{name}: write a number {range}")))?).map_err(wrong)
 }
 
-/// The scenario of one combination, or why this build has no stack for it.
+/// Scenario of one combination, or the reason why this build lacks a stack for it.
 enum Substituted {
     Spec(Box<ScenarioSpec>),
     Lacks(String),
 }
 
-/// Why this build cannot run a scenario: it, or a group of its traffic, runs on a stack that is not built in.
+/// Returns the reason why this build cannot run a scenario: it lacks the stack of the scenario or
+/// of one of its groups of traffic. Returns `None` if no stack is missing.
 fn lacks(scenario: &DeTable<'_>) -> Option<String> {
     let groups = scenario.get("traffic").and_then(|v| v.get_ref().as_array());
     let groups = groups
@@ -478,7 +517,7 @@ fn text_of(root: &DeTable<'_>, field: &str) -> Result<Option<String>, SpannedErr
     }
 }
 
-/// The axes in the order of the text.
+/// Returns the axes in the order of the text.
 fn axes<'i>(root: &DeTable<'i>) -> Result<Vec<Values<'i>>, SpannedError> {
     let Some(sweep) = root.get("sweep") else { return Ok(Vec::new()) };
     let table = sweep.get_ref().as_table().ok_or_else(|| {
@@ -506,7 +545,7 @@ fn axes<'i>(root: &DeTable<'i>) -> Result<Vec<Values<'i>>, SpannedError> {
     Ok(axes)
 }
 
-/// One axis: scalars, or tables that each have a name.
+/// Returns the values of one axis: scalars, or tables that each have a name.
 fn axis<'i>(
     name: &str,
     value: &Spanned<DeValue<'i>>,
@@ -564,7 +603,8 @@ fn axis<'i>(
     Ok(values)
 }
 
-/// What is left out. `flows = 100, system = "SDC"` leaves out where both hold; a list of values holds where one of them does.
+/// Returns the combinations to leave out. `flows = 100, system = "SDC"` leaves out the combinations
+/// with both values; a list of values matches any of them.
 fn skips(
     root: &DeTable<'_>,
     axes: &[Values<'_>],
@@ -625,10 +665,10 @@ fn skips(
     Ok(skips)
 }
 
-/// One value of each axis: axis, value as text, what it puts in.
+/// One value of each axis: name of the axis, value as text, and value as TOML.
 type Combination<'a, 'i> = Vec<(&'a str, &'a str, &'a AxisValue<'i>)>;
 
-/// All combinations, the last axis fastest.
+/// Returns all combinations; the last axis varies fastest.
 fn combinations<'a, 'i>(axes: &'a [Values<'i>]) -> Result<Vec<Combination<'a, 'i>>, SpannedError> {
     let count = axes
         .iter()
@@ -659,7 +699,8 @@ fn combinations<'a, 'i>(axes: &'a [Values<'i>]) -> Result<Vec<Combination<'a, 'i
     Ok(all)
 }
 
-/// Every axis, and every field of a variant but its name, was used.
+/// Returns an error if an axis, or a field of a variant other than `name`, is not used in the
+/// template.
 fn all_used(axes: &[Values<'_>], used: &BTreeSet<String>) -> Result<(), SpannedError> {
     for axis in axes {
         let name = &axis.name;

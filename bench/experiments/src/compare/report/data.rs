@@ -1,22 +1,23 @@
-//! A comparison for programs: a row per run, points of distributions, and the JSON document.
+//! Data of a comparison for programs: a row per run, the points of distributions, a row per
+//! response, and the JSON document.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
 use fathom_metrics::{Completed, Distribution, Estimate, round};
+use fathom_netsim::path::PathSpec;
 use fathom_report::{Dataset, Kind, Record, RowWriter, Value};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::compare::plan::named_options;
 use crate::compare::result::FORWARD;
 use crate::compare::{ComparedRun, Comparison, Plan, ResponseLog};
 use crate::json::as_json;
 use crate::measures::{Change, MEASURES};
 use crate::provenance::{SCHEMA, VERSION, stack_versions};
 
-/// What all runs of a plan have in common, as numbers where they are numbers.
+/// Returns the parameters that all runs of a plan share, as numbers if possible.
 fn parameters(plan: &Plan) -> Record {
     let checked = plan.check().ok();
     let of = |value: Option<f64>| Value::measured(value);
@@ -24,9 +25,7 @@ fn parameters(plan: &Plan) -> Record {
         checked.as_ref().map_or(Value::Missing, |checked| Value::from(rate(checked).bits_per_sec()))
     };
     let text = |text: &dyn ToString| Value::Text(text.to_string());
-    let load = (named_options(&plan.workload).0 == "packmime")
-        .then(|| crate::scenario::parse_load(&plan.load).ok())
-        .flatten();
+    let load = plan.has_load().then(|| crate::scenario::parse_load(&plan.load).ok()).flatten();
     let window = checked.as_ref().and_then(|checked| checked.max_window.packets());
     let fields = [
         ("link_bps", bps(|checked| checked.link)),
@@ -50,49 +49,54 @@ fn parameters(plan: &Plan) -> Record {
     all
 }
 
-/// A setting by its name in plans.
+/// Returns the name of a setting in plans.
 fn named(setting: &impl Serialize) -> Value {
     let name = serde_json::to_value(setting).ok();
     name.and_then(|name| name.as_str().map(Value::from)).unwrap_or(Value::Missing)
 }
 
-/// Fields of a plan's scenario that [`parameters`] has under their own names with their units.
-const KNOWN: [&str; 9] = [
-    "stop",
-    "timestamps",
-    "shaping",
-    "link",
-    "queue",
-    "workload",
-    "connections",
-    "max-window",
-    "server-delay",
-];
+/// Other parameters of a plan, as written. A field without a value has no column.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+struct Others<'a> {
+    topology: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    mtu_discovery: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gso: Option<u32>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    beside: &'a [String],
+    /// Every field of a path, including fields that paths gain later.
+    #[serde(flatten)]
+    path: &'a PathSpec,
+}
 
-/// Every other field of a plan's scenario, as it is written: what a plan learns to say later is in the files without a line here.
 fn others(plan: &Plan) -> Record {
-    let mut found = Record::new();
-    let scenario = serde_json::to_value(plan)
-        .ok()
-        .and_then(|mut plan| plan.get_mut("scenario").map(std::mem::take));
-    let mut left: Vec<(String, serde_json::Value)> =
-        scenario.map(|value| (String::new(), value)).into_iter().collect();
-    while let Some((name, value)) = left.pop() {
-        match value {
-            serde_json::Value::Object(fields) => left.extend(fields),
-            _ if KNOWN.contains(&&*name) => {}
-            serde_json::Value::Null => {}
-            serde_json::Value::String(text) => {
-                found.push((name.replace('-', "_"), Value::typed(&text)))
-            }
-            other => found.push((name.replace('-', "_"), Value::typed(&other.to_string()))),
-        }
-    }
+    let topology = if plan.path.is_empty() { "one-bottleneck" } else { "path" };
+    let others = Others {
+        topology,
+        mtu_discovery: plan.mtu_discovery,
+        gso: plan.gso,
+        beside: &plan.beside,
+        path: &plan.path,
+    };
+    let fields = match serde_json::to_value(others) {
+        Ok(serde_json::Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let typed = |value: serde_json::Value| match value {
+        serde_json::Value::String(text) => Value::typed(&text),
+        other => Value::typed(&other.to_string()),
+    };
+    // `parameters` already has the queue, whether the plan or the path sets it.
+    let fields = fields.into_iter().filter(|(name, value)| name != "queue" && !value.is_null());
+    let mut found: Record =
+        fields.map(|(name, value)| (name.replace('-', "_"), typed(value))).collect();
     found.sort_by(|a, b| a.0.cmp(&b.0));
     found
 }
 
-/// Which run a row is of.
+/// Returns the columns that identify a run.
 fn identity(run: &ComparedRun) -> Record {
     let fields = [
         ("label", Value::from(&*run.label)),
@@ -104,7 +108,7 @@ fn identity(run: &ComparedRun) -> Record {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// A row per run: what it is, every parameter, every measure.
+/// Returns a row per run: its identity, every parameter, every measure, and its hashes.
 pub fn runs(c: &Comparison) -> Dataset {
     let common = parameters(&c.plan);
     let row = |run: &ComparedRun| {
@@ -125,8 +129,8 @@ pub fn runs(c: &Comparison) -> Dataset {
     Dataset::new(c.runs.iter().map(row).collect())
 }
 
-/// A row per point of each run's distributions of response times: the fraction of responses that took no longer. Up to 400 points
-/// of each are kept.
+/// Returns a row per point of each run's distributions of response times: a time, and the fraction
+/// of responses that took no longer. A distribution has about 400 points at most.
 pub fn distributions(c: &Comparison) -> Dataset {
     let points =
         |run: &ComparedRun, of: &str, distribution: Option<&Distribution>| -> Vec<Record> {
@@ -146,7 +150,7 @@ pub fn distributions(c: &Comparison) -> Dataset {
     Dataset::new(c.runs.iter().flat_map(of_run).collect())
 }
 
-/// Columns of a row per response; those of every run come first, as [`identity`] has them.
+/// Columns of a row per response. The first five are those of [`identity`], in the same order.
 const RESPONSE_COLUMNS: [(&str, Kind); 12] = [
     ("label", Kind::Text),
     ("controller", Kind::Text),
@@ -162,13 +166,14 @@ const RESPONSE_COLUMNS: [(&str, Kind); 12] = [
     ("body_bytes", Kind::Whole),
 ];
 
-/// Rows that are held at once.
+/// Maximum number of rows in memory.
 const PIECE: usize = 10_000;
 
-/// Writes a row per response of every run, in the order in which they ended, to what `open` makes of the columns.
+/// Writes a row per response, run by run, in the order in which the responses of a run ended.
+/// `open` creates the writer for these columns.
 ///
 /// # Errors
-/// Those of `open` and of its writer, and of the file that the responses are kept in.
+/// Returns an error of `open`, of its writer, or of the file that contains the responses.
 pub fn write_responses<'a>(
     c: &Comparison,
     log: &ResponseLog,
@@ -205,7 +210,8 @@ pub fn write_responses<'a>(
     writer.finish()
 }
 
-/// The JSON document of a comparison: what made it, the plan as written and as numbers, the ranking, and every run.
+/// JSON document of a comparison: versions, the plan as written and as numbers, the summary with
+/// the ranking, and every run.
 #[derive(Serialize)]
 pub struct Document<'a> {
     schema: u32,
@@ -218,7 +224,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Of a comparison.
+    /// Returns the document of a comparison.
     pub fn new(comparison: &'a Comparison) -> Self {
         let typed = parameters(&comparison.plan)
             .into_iter()
@@ -235,7 +241,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The ranking, and every measure with its interval.
+/// Returns the ranking, every measure with its interval, the conclusion, failures, notes and
+/// limits.
 fn summary(c: &Comparison) -> serde_json::Value {
     let ranking = c.ranking();
     let candidates = c.candidates();

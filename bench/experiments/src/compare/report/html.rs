@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use super::table::{cautions, full, limits, limits_head, more, ranking, settings};
 use super::{over_time, table};
 use crate::compare::{Candidate, ComparedRun, Comparison, Ranked};
+use crate::measures::Better;
 use crate::scenario::Workload;
 
 /// Maximum number of points in the curve of a distribution, without its last point.
@@ -130,13 +131,14 @@ fn answer(c: &Comparison) -> Markup {
         mark: changes.then(|| (0.0, base.to_owned())),
         rows: order.entries.iter().map(of).collect(),
     };
+    let better = if measure.better == Better::Higher { "worse" } else { "better" };
     html! {
         @if let Some(drawing) = plot.svg() {
             (shown(&format!("Ranking by {}", measure.name), &drawing, &plot.csv()))
             @if changes && c.plan.seeds > 1 && order.one_run.is_none() {
                 p.note {
                     "Dot and bar: the change and its 95 % interval; thin strokes: single seeds. A bar that crosses the upright line \
-                     cannot be told apart from " (base) ". Left is faster."
+                     cannot be told apart from " (base) ". Left is " (better) "."
                 }
             }
         }

@@ -54,27 +54,24 @@ pub(super) fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Controller)>,
 }
 
 /// Old and new names of renamed fields of scenarios and studies.
-pub(crate) const RENAMED: &[(&str, &str)] =
+const RENAMED: &[(&str, &str)] =
     &[("world", "backend"), ("worlds", "backends"), ("outlet", "shaping")];
 
-/// Returns a message of the TOML reader in one line. For a field in `renamed`, the message contains
+/// Returns a message of the TOML reader in one line. For a field in [`RENAMED`], the message contains
 /// the new name.
-pub(crate) fn toml_message(message: &str, renamed: &[(&str, &str)]) -> String {
+pub(crate) fn toml_message(message: &str) -> String {
     let old = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
-    match renamed.iter().find(|(name, _)| Some(*name) == old) {
+    match RENAMED.iter().find(|(name, _)| Some(*name) == old) {
         Some((old, new)) => format!("the field '{old}' is now called '{new}'; write {new}"),
         None => message.replace('\n', "; "),
     }
 }
 
 /// Parses TOML. An error is one line with the line number in the text.
-pub(crate) fn read_toml<T: DeserializeOwned>(
-    text: &str,
-    renamed: &[(&str, &str)],
-) -> Result<T, PlanError> {
+pub(super) fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, PlanError> {
     toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
-        PlanError(format!("line {line}: {}", toml_message(e.message(), renamed)))
+        PlanError(format!("line {line}: {}", toml_message(e.message())))
     })
 }
 

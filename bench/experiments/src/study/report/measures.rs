@@ -35,15 +35,15 @@ pub(super) fn asked(study: &Study, results: &[StudyRunResult]) -> Vec<Asked> {
 }
 
 /// Returns the measure that ranks a group. Returns the measure with which `fathom compare` ranks
-/// the workload, or throughput in these cases: downloads outlast the run, the group is one
-/// controller of a mixed group (`GROUP/CONTROLLER`), or no run has a value of that measure.
+/// the workload, or throughput if downloads outlast the run or no run has a value of that measure.
+/// The parts of a mixed group (`GROUP/CONTROLLER`) have the workload of the group.
 fn suiting(study: &Study, group: &str, results: &[StudyRunResult]) -> &'static Measure {
     let throughput = Measure::named("throughput_bps").unwrap_or(&MEASURES[0]);
     let traffic = study
         .points
         .iter()
         .flat_map(|point| &point.scenario.traffic)
-        .find(|traffic| traffic.name == group);
+        .find(|traffic| Some(&*traffic.name) == group.split('/').next());
     let measure = match traffic.map(|traffic| traffic.workload) {
         None | Some(Workload::Bulk { bytes: None, .. }) => throughput,
         Some(workload) => primary(workload),

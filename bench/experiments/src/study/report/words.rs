@@ -184,10 +184,10 @@ fn crossings(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
     lines
 }
 
-/// Returns a sentence with the number of failed requests of each system if the measure is a time,
-/// because times leave failed requests out.
+/// Returns a sentence with the number of failed requests of each system if the measure leaves them
+/// out.
 fn failures(ranking: &Ranking<'_>) -> Option<String> {
-    if !ranking.measure.key.contains("time") {
+    if !ranking.measure.population.leaves_failures_out() {
         return None;
     }
     let failed =
@@ -201,7 +201,7 @@ fn failures(ranking: &Ranking<'_>) -> Option<String> {
         .collect();
     (!who.is_empty()).then(|| {
         format!(
-            "{}: requests failed ({}): times are of the responses that were completed.",
+            "{}: requests failed ({}), and the measure leaves them out.",
             ranking.of,
             who.join(", ")
         )

@@ -1,4 +1,4 @@
-//! Studies from text to results, with a runner that runs nothing.
+//! Tests of studies from text to results, with a runner that simulates nothing.
 
 mod stored;
 
@@ -14,8 +14,7 @@ use super::executor::{Event, RunOptions, StudyError, run_study_with};
 use super::study_run::StudyRunResult;
 use super::table::by_key;
 use super::{
-    Location, Part, RunFilter, RunState, Study, StudyRun, explain, is_study, only, part, status,
-    table,
+    Location, Part, RunFilter, RunState, Study, StudyRun, explain, only, part, status, table,
 };
 use crate::scenario::{
     Cost, GroupOutcome, LinkOutcome, Outcome, PlanError, Progress, ScenarioError, Stop,
@@ -66,14 +65,15 @@ fn key(run: &StudyRun) -> String {
 #[test]
 fn a_study_expands_into_its_runs() {
     let runs = study().runs(1.0).unwrap();
-    // Two by two by two, less the two of 20 flows with SDC; two seeds of each.
+    // 2 x 2 x 2 combinations, less the two of 20 flows with SDC, with two seeds each.
     assert_eq!(runs.len(), 12);
     assert_eq!((key(&runs[0]).as_str(), runs[0].seed), ("flows=10, size=1000, system=plain", 1));
     assert_eq!((key(&runs[3]).as_str(), runs[3].seed), ("flows=10, size=1000, system=SDC", 2));
     assert!(!runs.iter().any(|c| c.key["flows"] == "20" && c.key["system"] == "SDC"));
     for run in &runs {
         let traffic = &run.scenario.traffic[0];
-        // Text in text, a number as a whole value, a list as a whole value. 28 bytes of a packet are IP and UDP.
+        // The template has a variable inside text, a number as a whole value, and a list as a whole
+        // value. IP and UDP headers take 28 bytes of a packet.
         assert_eq!(traffic.workload.flows().unwrap().to_string(), run.key["flows"]);
         assert_eq!((traffic.datagram + 28).to_string(), run.key["size"]);
         let (sdc, controller) = (run.key["system"] == "SDC", traffic.mix[0].1.spec());
@@ -126,7 +126,7 @@ fn options_without_effect_in_any_combination_are_refused() {
         let error = of(controllers, scenario, network).unwrap_err();
         assert!(error.contains(says) && !error.contains('\n'), "{says}: {error}");
     }
-    // One combination that uses an option is enough.
+    // An option is valid if one combination uses it.
     of("'native:cubic', 'sync'", "timestamps = 'paper'", dumbbell).unwrap();
     of("'reno'", "gso = 8", dumbbell).unwrap();
     let swept = |axis: &str, path: &str, traffic: &str| {
@@ -144,12 +144,12 @@ fn options_without_effect_in_any_combination_are_refused() {
     let down = media("from = 'left'\nto = 'right'");
     swept("['5ms', '100ms']", "path.rtt = '30ms'", &down).unwrap();
     assert!(swept("['5ms', '9ms']", "path.rtt = '30ms'", &down).is_err());
-    // Frames that go up take the delay of that direction.
+    // Frames of upstream media take the delay of that direction.
     let up = media("from = 'right'\nto = 'left'");
     let delays = "path.delay = '100ms'\npath.up-delay = '5ms'";
     swept("['50ms']", delays, &up).unwrap();
     assert!(swept("['50ms']", delays, &down).is_err());
-    // Packets of background traffic are larger.
+    // Packets of background traffic are larger, so the MTU event affects them.
     let background = "\n[[scenario.background]]\nname = 'b'\nfrom = 'left'\nto = 'right'\nworkload = 'udp:1 at 1Mbps on 1s off 1s'";
     let mtu = "path.rtt = '30ms'\npath.events = ['mtu:$of@1s']";
     swept("[1450]", mtu, &format!("{flows}{background}")).unwrap();
@@ -171,7 +171,7 @@ fn parameters_are_substituted_in_every_string() {
 }
 
 #[test]
-fn a_study_without_axes_is_one_cell_per_seed() {
+fn a_study_without_axes_has_one_run_per_seed() {
     let scenario = "question = \"?\"\n[scenario]\nstop = \"9s\"\nnetwork = { topology = \"dumbbell\" }\n\
         traffic = [{ name = \"a\", from = \"left\", to = \"right\", workload = \"flows:1\", controller = \"reno\" }]\n";
     let study = Study::from_toml("test", scenario).unwrap();
@@ -183,7 +183,7 @@ fn a_study_without_axes_is_one_cell_per_seed() {
 fn errors_name_the_line_and_a_fix() {
     let long: Vec<String> = (0..400).map(|n| n.to_string()).collect();
     let cases: &[(&str, String, &[&str])] = &[
-        // Replaced, by what, what the error says.
+        // Text to replace, replacement, and parts of the error message.
         ("question = \"Does it?\"", String::new(), &["question", "question = \"...?\""]),
         ("question = \"Does it?\"", "question = \"\"".into(), &["line 1", "one line"]),
         ("question = ", "qestion = ".into(), &["line 1", "qestion", "question"]),
@@ -258,13 +258,7 @@ fn errors_name_the_line_and_a_fix() {
 }
 
 #[test]
-fn studies_and_comparison_plans_are_distinguished() {
-    assert!(is_study(STUDY) && is_study("question = 5\nlink = "));
-    assert!(!is_study("link = \"10Mbps\"\n") && !is_study(""));
-}
-
-#[test]
-fn the_stack_can_be_set_where_the_study_does_not_compare_stacks() {
+fn the_stack_can_be_set_unless_the_study_compares_stacks() {
     let noq = study().with_stack(Stack::Noq).unwrap().runs(1.0).unwrap();
     assert!(noq.iter().all(|c| c.scenario.stacks() == [Stack::Noq]));
     let text = STUDY
@@ -276,13 +270,14 @@ fn the_stack_can_be_set_where_the_study_does_not_compare_stacks() {
 }
 
 #[test]
-fn a_study_may_name_its_stack() {
+fn a_study_may_set_its_stack() {
     let of = |stack: &str| Study::from_toml("test", &format!("stack = \"{stack}\"\n{STUDY}"));
     assert!(
         of("noq").unwrap().runs(1.0).unwrap().iter().all(|c| c.scenario.stacks() == [Stack::Noq])
     );
     assert!(of("nginx").unwrap_err().to_string().starts_with("stack: 'nginx'"));
-    // In a build without it the study is checked, its runs say what is missing, and another stack can be set.
+    // A build without quiche checks the study, its runs report the missing stack, and another stack
+    // can be set.
     let quiche = of("quiche").unwrap();
     assert_eq!(quiche.runs(1.0).is_err(), !cfg!(feature = "quiche"));
     if let Err(e) = quiche.runs(1.0) {
@@ -292,7 +287,7 @@ fn a_study_may_name_its_stack() {
 }
 
 #[test]
-fn combinations_of_a_stack_that_is_not_built_in_are_left_out() {
+fn combinations_on_a_missing_stack_are_left_out() {
     let of = |stacks: &str| {
         let text = STUDY.replace("[10, 20]", &format!("[10, 20]\nstack = {stacks}"));
         Study::from_toml("test", &text.replace("stop = ", "stack = \"$stack\"\nstop = "))
@@ -311,7 +306,7 @@ fn combinations_of_a_stack_that_is_not_built_in_are_left_out() {
 }
 
 #[test]
-fn a_scale_shortens_runs_within_bounds() {
+fn a_scale_shortens_runs_down_to_a_minimum() {
     let stop = |text: &str, scale: f64| {
         let run = &Study::from_toml("test", text).unwrap().runs(scale).unwrap()[0];
         (run.scenario.stop, run.scenario.warm_up)
@@ -319,12 +314,13 @@ fn a_scale_shortens_runs_within_bounds() {
     let s = |seconds: f64| Duration::from_secs_f64(seconds);
     assert_eq!(stop(STUDY, 1.0), (Stop::At(s(100.0)), s(20.0)));
     assert_eq!(stop(STUDY, 0.5), (Stop::At(s(50.0)), s(10.0)));
-    // A second after the warm-up, where that is longer; the two seconds over which flows start are shortened, too.
+    // The run lasts one second longer than the warm-up. The scale also shortens the two seconds
+    // over which flows start.
     let long = STUDY.replace("20s", "99.5s");
     assert_eq!(stop(&long, 0.1), (Stop::At(s(10.95)), s(9.95)));
     assert_eq!(stop(STUDY, 0.001), (Stop::At(s(1.02)), s(0.02)));
     assert_eq!(stop(&STUDY.replace("20s", "0s"), 0.0005).0, Stop::At(s(1.001)));
-    // Never longer than unscaled.
+    // A run never becomes longer than without a scale.
     assert_eq!(stop(&STUDY.replace("100s", "1.5s").replace("20s", "0s"), 0.5).0, Stop::At(s(1.5)));
     let web = STUDY
         .replace("\"100s\"", "\"1234 responses\"")
@@ -352,7 +348,8 @@ fn fingerprints_differ_exactly_when_runs_differ() {
         "two runs have one fingerprint"
     );
     assert!(base.iter().all(|f| f.len() == 16 && f.chars().all(|c| c.is_ascii_hexdigit())));
-    // What does not matter: comments, order, how a value came in, names of axes, defaults written out.
+    // These changes have no influence: comments, order, the use of variables, names of axes, and
+    // defaults that are written out.
     let same = [
         STUDY.replace("[sweep]", "# why\n[sweep]  # not"),
         STUDY.replace(
@@ -368,7 +365,7 @@ fn fingerprints_differ_exactly_when_runs_differ() {
     for text in &same[..3] {
         assert_eq!(prints(text, 1.0), base, "{text}");
     }
-    // The last has only the runs of packets of 1000 bytes.
+    // The last study has only the runs with packets of 1000 bytes.
     assert_eq!(prints(&same[3], 1.0)[..2], base[..2]);
     let other = [
         prints(&STUDY.replace("100s", "101s"), 1.0),
@@ -418,7 +415,8 @@ fn a_longer_axis_moves_no_run_to_another_part() {
         for i in 1..=n {
             let (was, is) = (prints(&before, i), prints(&longer, i));
             assert!(was.is_subset(&is), "{i}/{n}");
-            // Seeds count up, and the low bits of fingerprints with them: parts are about equal all the same.
+            // Consecutive seeds change the low bits of fingerprints; parts are of about equal size
+            // nevertheless.
             let mean = longer.len() as f64 / n as f64;
             assert!(
                 (is.len() as f64 - mean).abs() < 4.0 * mean.sqrt(),
@@ -439,9 +437,9 @@ fn runs_are_chosen_by_fingerprint() {
             .map(|runs| runs.into_iter().map(|run| run.fingerprint).collect::<Vec<_>>())
     };
     let (first, last) = (&*all[0].fingerprint, &*all[11].fingerprint);
-    // Any of them, in the order of the runs.
+    // A run needs one of the fingerprints; the result keeps the order of the runs.
     assert_eq!(chosen(&[last, &first.to_uppercase()]).unwrap(), [first, last]);
-    // Beside a value of an axis both must hold.
+    // With a value of an axis, a run needs both the value and one of the fingerprints.
     assert_eq!(chosen(&[last, first, "flows=10"]).unwrap(), [first]);
     let PlanError(error) = chosen(&["0123456789abcdef"]).unwrap_err();
     assert!(error.contains("0123456789abcdef") && error.contains("fathom plan runs"), "{error}");
@@ -461,7 +459,8 @@ fn runs_are_chosen_by_values_of_axes() {
     assert!(0 < expected && expected < all.len());
     assert_eq!(chosen(&[&one]).unwrap().len(), expected);
     assert!(chosen(&[&one]).unwrap().iter().all(|run| run.key[axis] == *value));
-    // Several values of one axis are any of them, several axes all of them; nothing wanted is everything.
+    // A run needs one of the values given for an axis, for every axis that is given. Without
+    // filters, all runs are selected.
     let every: Vec<String> = all.iter().map(|run| format!("{axis}={}", run.key[axis])).collect();
     assert_eq!(
         chosen(&every.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().len(),
@@ -484,7 +483,7 @@ fn runs_are_chosen_by_values_of_axes() {
     }
 }
 
-/// An outcome that only this run has, with numbers that decimal digits write badly.
+/// Returns an outcome that is unique to this run, with numbers that have no short decimal form.
 fn fake(run: &StudyRun) -> Outcome {
     let number = u64::from_str_radix(&run.fingerprint[..12], 16).unwrap() as f64 / 3.0;
     let link = LinkOutcome {
@@ -506,7 +505,8 @@ fn fake(run: &StudyRun) -> Outcome {
     }
 }
 
-/// Runs with [`fake`]; the results, how many runs ran, and what was reported broken.
+/// Executes runs with [`fake`]. Returns the results, the number of executed runs, and the names of
+/// the files that were reported as broken.
 fn run_fake(
     runs: &[StudyRun],
     folder: Option<&Path>,
@@ -554,7 +554,7 @@ fn the_longest_runs_start_first() {
         Ok((fake(run), Cost::default()))
     });
     run.unwrap();
-    // Half the size: twice the packets.
+    // Half the packet size means twice as many packets.
     let order = order.into_inner();
     assert!(
         order[..6].iter().all(|size| size == "500") && order[6..].iter().all(|size| size == "1000"),
@@ -563,8 +563,8 @@ fn the_longest_runs_start_first() {
 }
 
 #[test]
-fn runs_that_count_responses_have_new_fingerprints() {
-    // As version 1 had it, when failed requests counted as responses.
+fn only_runs_that_count_responses_have_new_fingerprints() {
+    // Fingerprint of version 1, in which failed requests counted as responses.
     let old = |run: &StudyRun, text: &str| {
         let mut hash = fathom_netsim::hash::StableHash::default();
         text.bytes().for_each(|byte| hash.add(u64::from(byte)));
@@ -586,20 +586,20 @@ fn runs_that_count_responses_have_new_fingerprints() {
 }
 
 #[test]
-fn identical_runs_are_made_once() {
-    // Named apart, both are Reno.
+fn identical_runs_are_executed_once() {
+    // Both systems are Reno, under different names.
     let text = STUDY
         .replace("controller = \"sdc\"", "controller = \"reno\"")
         .replace("[\"left-right\"]", "[]");
     let study = Study::from_toml("test", &text).unwrap();
     let (results, ran, _) = run_fake(&study.runs(1.0).unwrap(), None, 2);
-    // Of twelve runs the four of SDC are those of plain with ten flows.
+    // 4 of the 12 runs, those of SDC, equal those of plain with ten flows.
     assert_eq!((results.len(), ran), (12, 8));
     assert_eq!(results.iter().filter(|r| r.key["system"] == "SDC").count(), 4);
 }
 
 #[test]
-fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
+fn the_table_has_a_row_of_means_per_combination() {
     let study = study();
     let (mut results, _, _) = run_fake(&study.runs(1.0).unwrap(), None, 2);
     let keyed = by_key(&results);
@@ -619,10 +619,11 @@ fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
     {
         assert!(lines[1].contains(heading), "{text}");
     }
-    // No response was timed: no column of them.
+    // No response was timed, so there is no column of response times.
     assert!(!text.contains("median"), "{text}");
     for line in &lines[2..] {
-        // Seeds 1 and 2 bring 1 and 2 Mbps: a mean of 1.5, 12.706 x 0.7071 / 1.4142 about it, and no rate below zero.
+        // Seeds 1 and 2 have 1 and 2 Mbps: the mean is 1.5, the half-width 12.706 x 0.7071 /
+        // 1.4142, and the lower end is cut at zero.
         assert!(
             line.contains("1.5 (0.0 to 7.9)")
                 && line.contains("left-right")
@@ -637,7 +638,7 @@ fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
 }
 
 #[test]
-fn fields_of_the_scenario_are_sent_there() {
+fn scenario_fields_outside_the_scenario_get_a_hint() {
     let spec = toml::Table::try_from(&study().points[0].spec).unwrap();
     for field in spec.keys().filter(|field| *field != "stack") {
         assert!(super::read::OF_SCENARIO.contains(&field.as_str()), "{field}");
@@ -657,7 +658,7 @@ fn fields_of_the_scenario_are_sent_there() {
 }
 
 #[test]
-fn a_study_is_explained() {
+fn explain_describes_the_study_a_run_and_the_cost() {
     let study = study();
     let text = explain(&study, &study.runs(1.0).unwrap(), 1.0, 2);
     for said in [
@@ -665,7 +666,7 @@ fn a_study_is_explained() {
         "source: a test",
         "axis flows: 10, 20 (2)",
         "axis system: plain, SDC (2)",
-        // Eight combinations less two.
+        // Eight combinations, less two.
         "runs: 6 combinations (2 left out) with 2 seeds each: 12",
         "10Mbps, 20ms, droptail:100p",
         "10 flows that outlast the run, starts over 2s; reno; packets of 1000 bytes",
@@ -674,7 +675,7 @@ fn a_study_is_explained() {
         "ends at 100s; nothing is counted before 20s",
         // 10 Mbps for 100 s in packets of 1000 and 500 bytes.
         "125 thousand to 250 thousand packets",
-        // Two runs of 20 MB and ten or, as here, twenty flows of half a megabyte.
+        // The two largest runs at once: 20 MB each, plus 0.5 MB for each of their 20 flows.
         "on 2 cores, up to 60 MB of memory",
     ] {
         assert!(text.contains(said), "'{said}' is not in:\n{text}");
@@ -682,7 +683,7 @@ fn a_study_is_explained() {
 }
 
 #[test]
-fn a_changed_trace_is_another_run() {
+fn a_changed_trace_changes_the_fingerprint() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.trace");
     let fingerprint = |trace: &str| {
