@@ -2,6 +2,7 @@
 
 use super::result::{Candidate, ComparedRun, Comparison};
 use crate::measures::{Counted, Evidence, decisive};
+use crate::scenario::ResponseKind;
 
 /// A controller and the limits of its senders.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +30,8 @@ impl Comparison {
 
     fn evidence(&self) -> Vec<Evidence> {
         let overtakes = self.path_reorders();
-        let live = matches!(self.workload(), Some(crate::scenario::Workload::Media { .. }));
+        let kind = self.workload().map(|workload| workload.model().response_kind());
+        let live = kind == Some(ResponseKind::Frame);
         let of_candidate = |of: Candidate<'_>| {
             let counted: Vec<Counted<'_>> = of.runs.iter().map(|run| counted(run)).collect();
             Evidence::of(of.label, &counted, overtakes, live)

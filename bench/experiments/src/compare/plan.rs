@@ -14,8 +14,8 @@ use super::beside::Beside;
 use super::result::{FORWARD, REVERSE};
 use super::unused;
 use crate::scenario::{
-    Chain, Connections, MaxWindow, Period, PlanError, Shaping, TcpSettings, Timestamps, WebLoad,
-    Workload, check_gso, parse_load, provided,
+    Chain, Connections, MaxWindow, Period, PlanError, Shaping, TcpSettings, Timestamps, Web,
+    WebLoad, Workload, check_gso, parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::check_seeds;
@@ -142,14 +142,14 @@ pub(crate) struct Checked {
 
 impl Checked {
     /// Returns the name of the link that the bodies of the forward group cross.
-    pub(super) const fn bottleneck(&self) -> &'static str {
+    pub(super) fn bottleneck(&self) -> &'static str {
         if self.workload.goes_up() { REVERSE.1 } else { FORWARD.1 }
     }
 
     /// Returns whether the results are compared with an uncongested network: only for web traffic
     /// on the built-in network.
     pub(super) fn has_reference(&self) -> bool {
-        self.path.is_none() && matches!(self.workload, Workload::Web { .. })
+        self.path.is_none() && matches!(self.workload, Workload::Web(_))
     }
 }
 
@@ -361,21 +361,23 @@ impl Plan {
             },
         };
         options.iter().for_each(|option| words.extend([" ", option]));
-        match words.parse() {
-            Ok(Workload::Web { arrivals, period, resumption, .. }) if web => {
+        match words.parse::<Workload>() {
+            Ok(Workload::Web(of)) if web => {
                 let load = WebLoad::Computed { part, of: link };
                 let server_delay = self.server_delay;
-                Ok((words, Workload::Web { load, server_delay, arrivals, period, resumption }))
+                Ok((words, Workload::Web(Web { load, server_delay, ..of })))
             }
-            Ok(
-                Workload::Bulk { bytes: None, .. }
-                | Workload::Media { length: None, .. }
-                | Workload::Web { .. },
-            ) => Err(PlanError(format!(
-                "workload: '{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
-                self.workload
-            ))),
-            Ok(Workload::Pages { period, .. }) if period != Period::default() => {
+            Ok(workload)
+                if matches!(workload, Workload::Web(_))
+                    || (workload.requests().is_none() && workload.model().load().is_none())
+                    || !workload.ends() =>
+            {
+                Err(PlanError(format!(
+                    "workload: '{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
+                    self.workload
+                )))
+            }
+            Ok(workload) if workload.model().period() != Period::default() => {
                 Err(PlanError(format!(
                     "workload: '{}' makes requests for a part of the run, but a comparison ends after responses; leave 'from' and 'to' out, or write a study",
                     self.workload
@@ -556,7 +558,7 @@ mod tests {
         let plan = Plan { workload: "media:transport=datagram".into(), ..Plan::default() };
         let datagrams = plan.check().unwrap().workload;
         assert!(
-            matches!(datagrams, Workload::Media { transport: MediaTransport::Datagram, .. }),
+            matches!(datagrams, Workload::Media(of) if of.transport == MediaTransport::Datagram),
             "{datagrams:?}"
         );
         let again = Plan::from_toml(&plan.study_text().unwrap()).unwrap();

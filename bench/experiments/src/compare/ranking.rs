@@ -60,7 +60,7 @@ impl Comparison {
 
     /// Returns the measure that ranks the controllers.
     pub fn primary(&self) -> &'static Measure {
-        self.workload().map_or(&MEASURES[0], primary)
+        self.workload().map_or(&MEASURES[0], |workload| primary(&workload))
     }
 
     /// Returns the ranking by the primary measure.

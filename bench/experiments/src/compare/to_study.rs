@@ -110,7 +110,7 @@ impl Plan {
         let (left, right) = ENDS;
         let forward = self.group(checked, FORWARD.0, (left, right), controller);
         // On the built-in network, web traffic runs in both directions (Sync-TCP §4.1).
-        let both_ways = checked.path.is_none() && matches!(checked.workload, Workload::Web { .. });
+        let both_ways = checked.path.is_none() && matches!(checked.workload, Workload::Web(_));
         let reverse = both_ways.then(|| TrafficSpec {
             counted: false,
             ..self.group(checked, REVERSE.0, (right, left), controller)
@@ -121,7 +121,7 @@ impl Plan {
         let background = beside.iter().filter_map(|beside| beside.background(ENDS)).collect();
         let others: Vec<TrafficSpec> = reverse.into_iter().chain(flows).collect();
         // Shares of the link are useful for a few long flows, but not for thousands of short ones.
-        let bulk = matches!(checked.workload, Workload::Bulk { .. });
+        let bulk = checked.workload.model().is_long();
         ScenarioSpec {
             stop: format!("{} responses", checked.responses),
             warm_up: "0s".to_owned(),

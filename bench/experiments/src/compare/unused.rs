@@ -12,7 +12,7 @@
 //! No other option depends on the workload.
 
 use super::plan::{AUTO, Checked, Plan};
-use crate::scenario::{Connections, PlanError, Workload};
+use crate::scenario::{Connections, PlanError, ResponseKind, Workload};
 
 /// Check of an option: why it has no effect, and what to write instead; `None` if it has an effect.
 type Why = fn(&Plan, &Checked) -> Option<String>;
@@ -56,9 +56,9 @@ fn load(plan: &Plan, _: &Checked) -> Option<String> {
 
 fn responses(plan: &Plan, checked: &Checked) -> Option<String> {
     let own = checked.workload.requests()?;
-    let numbers = match checked.workload {
-        Workload::Media { .. } => "'media:4 at 2Mbps 30fps deadline 100ms for 60s'",
-        Workload::Uploads { .. } => "uploads:40x5MB@4s",
+    let numbers = match checked.workload.model().response_kind() {
+        ResponseKind::Frame => "'media:4 at 2Mbps 30fps deadline 100ms for 60s'",
+        ResponseKind::Upload => "uploads:40x5MB@4s",
         _ => "bulk:8x20MB@100ms",
     };
     Some(format!(
@@ -73,7 +73,7 @@ fn responses(plan: &Plan, checked: &Checked) -> Option<String> {
 /// Returns an error that names the first such field.
 pub(super) fn check(plan: &Plan, checked: &Checked) -> Result<(), PlanError> {
     let refused = |text: String| Err(PlanError(text));
-    let web = matches!(checked.workload, Workload::Web { .. });
+    let web = matches!(checked.workload, Workload::Web(_));
     if plan.reference != AUTO && !checked.has_reference() {
         let why = if web { "only the built-in network has one" } else { "only packmime has one" };
         return refused(format!(
@@ -86,7 +86,7 @@ pub(super) fn check(plan: &Plan, checked: &Checked) -> Result<(), PlanError> {
                 .into(),
         );
     }
-    let keeps = matches!(checked.workload, Workload::Pages { .. } | Workload::Media { .. });
+    let keeps = !checked.workload.model().own_fields().contains(&"connections");
     if plan.connections == Connections::Persistent && keeps {
         let kind = kind(plan);
         return refused(format!(

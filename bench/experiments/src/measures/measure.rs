@@ -525,15 +525,9 @@ pub const MEASURES: &[Measure] = &[
     .shown("bps", "link bps", Higher, 0),
 ];
 
-/// Returns the measure that ranks a workload. Live media: frames that miss their deadline, because
-/// viewers see nothing else. Pages, web and bulk: the mean response time, which is the time that a
-/// user waits for a page or response, or that a transfer takes.
-pub(crate) fn primary(workload: Workload) -> &'static Measure {
-    let key = match workload {
-        Workload::Media { .. } => "deadline_misses_percent",
-        _ => "response_time_mean_ms",
-    };
-    Measure::named(key).unwrap_or(&MEASURES[0])
+/// Returns the measure that ranks controllers under a workload.
+pub(crate) fn primary(workload: &Workload) -> &'static Measure {
+    Measure::named(workload.model().measure()).unwrap_or(&MEASURES[0])
 }
 
 /// Returns every measure with its span and population as the table in Markdown that docs/compare.md

@@ -3,8 +3,8 @@
 use fathom_metrics::round;
 use serde::{Deserialize, Serialize};
 
+use super::Traffic;
 use super::sender_watch::SenderTimes;
-use super::{Traffic, Workload};
 use crate::stack::SenderReport;
 
 /// Limits of the senders of a group of traffic after the warm-up. The first windows and early
@@ -94,7 +94,7 @@ impl LimitOutcome {
         let ms = |time: std::time::Duration, count: u64| {
             (count > 0).then(|| round(time.as_secs_f64() * 1e3 / count as f64, 3))
         };
-        let uploads = matches!(traffic.workload, Workload::Uploads { .. });
+        let uploads = traffic.workload.goes_up();
         (limited.senders > 0).then(|| Self {
             senders: limited.senders,
             times: (!uploads).then(|| LimitTimes {

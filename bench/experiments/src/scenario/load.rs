@@ -18,10 +18,10 @@ use fathom_traffic::Object;
 use parking_lot::Mutex;
 
 use super::chain::{Chain, ChainLink, DEEP};
-use super::source::{Request, Source};
+use super::workload::{Request, Source};
 use super::{
-    ComputedLoad, Connections, MaxWindow, PlanError, Scenario, ScenarioError, Shaping, Stop,
-    TcpSettings, Timestamps, Traffic, WebLoad, Workload,
+    Bulk, ComputedLoad, Connections, MaxWindow, PlanError, ResponseKind, Scenario, ScenarioError,
+    Shaping, Stop, TcpSettings, Timestamps, Traffic, WebLoad, Workload,
 };
 use crate::stack::{Controller, Stack};
 
@@ -60,14 +60,10 @@ pub(super) fn rate(
     seed: u64,
     on_the_wire: BytesOnTheWire,
 ) -> Result<(f64, Option<ComputedLoad>), ScenarioError> {
-    let (part, of) = match traffic.workload {
-        Workload::Bulk { .. } | Workload::Uploads { .. } | Workload::Media { .. } => {
-            return Ok((0.0, None));
-        }
-        Workload::Web { load: WebLoad::Connections(rate), .. }
-        | Workload::Pages { load: WebLoad::Connections(rate), .. } => return Ok((rate, None)),
-        Workload::Web { load: WebLoad::Computed { part, of }, .. }
-        | Workload::Pages { load: WebLoad::Computed { part, of }, .. } => (part, of),
+    let (part, of) = match traffic.workload.model().load() {
+        None => return Ok((0.0, None)),
+        Some(WebLoad::Connections(rate)) => return Ok((rate, None)),
+        Some(WebLoad::Computed { part, of }) => (part, of),
     };
     let wanted = part * of.bits_per_sec() as f64 / 8.0;
     let costs = costs(scenario.timestamps, traffic, on_the_wire)?;
@@ -113,10 +109,11 @@ fn rate_for(
 ) -> Result<(f64, f64), ScenarioError> {
     // Mean bytes of the first estimate: with web traffic in both directions, the model's mean
     // response has about 8 kB; a page has megabytes.
-    let first = if matches!(traffic.workload, Workload::Pages { .. }) { 4e6 } else { 8_000.0 };
+    let pages = traffic.workload.model().response_kind() == ResponseKind::Page;
+    let first = if pages { 4e6 } else { 8_000.0 };
     let mut rate = wanted / (costs.connection + first * costs.byte);
     let offer = |rate: f64| offered(scenario, traffic, seed, rate, costs);
-    if matches!(traffic.workload, Workload::Pages { .. }) {
+    if pages {
         return nearest(rate, wanted, offer);
     }
     for _ in 0..ROUNDS {
@@ -164,9 +161,8 @@ fn offered(
     rate: f64,
     costs: Costs,
 ) -> Result<f64, ScenarioError> {
-    let (Workload::Web { period, .. } | Workload::Pages { period, .. }) = traffic.workload else {
-        return Ok(0.0);
-    };
+    let workload = traffic.workload.model();
+    let period = workload.period();
     let count = match scenario.stop {
         Stop::Responses(n) => n as usize,
         Stop::At(end) => {
@@ -175,9 +171,10 @@ fn offered(
             (rate * active.as_secs_f64()) as usize
         }
     };
-    let source = Source::new(traffic.workload, rate, seed)
+    let source = workload
+        .source(rate, seed)
         .map_err(|error| ScenarioError::Rate { traffic: traffic.name.clone(), error })?;
-    if let Source::Pages { .. } = source {
+    if workload.response_kind() == ResponseKind::Page {
         let span = Duration::from_secs_f64(count.clamp(1, MOST_VIEWS) as f64 / rate);
         return Ok(view_bytes(source, period.from, span, costs) / span.as_secs_f64());
     }
@@ -201,7 +198,7 @@ fn view_bytes(visits: Source, from: Duration, span: Duration, costs: Costs) -> f
     let end = Time::ZERO + from + span;
     let mut bytes = 0.0;
     let visits = visits.map_while(|request| match request {
-        Request::Visit(visit) if visit.start < end => Some(visit),
+        Request::Visit(visit, _) if visit.start < end => Some(visit),
         _ => None,
     });
     for visit in visits {
@@ -252,12 +249,12 @@ fn costs(
             to: 1,
             access: Chain::dumbbell(link).access,
             mix: vec![(1.0, reference)],
-            workload: Workload::Bulk {
+            workload: Workload::Bulk(Bulk {
                 flows: 1,
                 bytes: Some(bytes),
                 spread: Duration::ZERO,
                 after: Duration::ZERO,
-            },
+            }),
             connections: Connections::Fresh,
             acks_queue: true,
             counted: true,

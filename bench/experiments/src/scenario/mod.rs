@@ -10,7 +10,7 @@
 //! | `tcp.rs` | how TCP sends and acknowledges, if it is the stack |
 //! | `max_window.rs` | the largest window of a sender, as plans write it |
 //! | `settings.rs` | settings of connections |
-//! | `source.rs` | the requests of one group of traffic |
+//! | `workload/` | workloads: their syntax, requests and properties, a file each |
 //! | `traffic.rs` | the clients and servers of one group |
 //! | `state.rs` | the state and statistics of a run |
 //! | `seeds.rs` | the seeds of a run's parts |
@@ -38,16 +38,15 @@ mod run;
 mod seeds;
 mod sender_watch;
 mod settings;
-mod source;
 mod spec;
 mod state;
 mod tcp;
 mod traffic;
 mod unused;
+mod workload;
 
 use std::time::Duration;
 
-use fathom_cc::Rate;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::PathEvent;
 
@@ -68,14 +67,14 @@ pub use settings::{Connections, MediaTransport, Resume, Resumption, Shaping, Tim
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 pub use state::Progress;
 pub use tcp::{TcpSettings, TcpSpec};
+pub use workload::{Bulk, Media, Pages, Period, Question, Uploads, Web, WebLoad, Workload};
 
 pub(crate) use responses::ResponseSpool;
 pub(crate) use run::{RunControl, check_loads, goal, run_with};
 pub(crate) use unused::check_used;
 
-pub(crate) use spec::{
-    check_gso, parse_load, parse_responses, provided, split_options, toml_message,
-};
+pub(crate) use spec::{check_gso, parse_load, parse_responses, provided, toml_message};
+pub(crate) use workload::split_options;
 
 use crate::stack::{ClockMisreport, Controller, Stack};
 
@@ -197,102 +196,6 @@ pub struct Traffic {
     pub idle: Duration,
     /// Whether the responses count towards the end of the run.
     pub counted: bool,
-}
-
-/// Requests of the clients of a group.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Workload {
-    /// Web traffic (PackMime).
-    Web {
-        /// Amount of traffic.
-        load: WebLoad,
-        /// Whether servers think before they respond (PackMime's server delay).
-        server_delay: bool,
-        /// Arrivals of the requests.
-        arrivals: Arrivals,
-        /// Part of the run in which requests arrive.
-        period: Period,
-        /// How the connections resume sessions.
-        resumption: Resumption,
-    },
-    /// Downloads, either of a fixed size or longer than the run. Their starts are spread evenly
-    /// over `spread`.
-    Bulk {
-        /// Number of downloads.
-        flows: u32,
-        /// Size of each in bytes; `None` if they last as long as the run.
-        bytes: Option<u64>,
-        /// Time from the first start to the last.
-        spread: Duration,
-        /// Start of the first download, for a network that background traffic has filled by then.
-        after: Duration,
-    },
-    /// Uploads, each on a connection of its own. The request has a body, and the server responds
-    /// when it has received all of it. Bodies travel from `to` to `from`.
-    Uploads {
-        /// Number of uploads.
-        count: u32,
-        /// Size of each in bytes.
-        bytes: u64,
-        /// Time from the first start to the last.
-        spread: Duration,
-    },
-    /// Web pages, as browsers load them: visits of page views. A response is a page view.
-    Pages {
-        /// Amount of traffic; for `Connections`, page views per second.
-        load: WebLoad,
-        /// Objects of the pages and their sizes.
-        shape: PageShape,
-        /// Part of the run in which visits begin.
-        period: Period,
-        /// Whether clients send the `priority` header and servers send urgent objects first (RFC
-        /// 9218).
-        priorities: bool,
-        /// Maximum number of requests that a client has open at once.
-        in_flight: u32,
-        /// How the connections resume sessions.
-        resumption: Resumption,
-    },
-    /// Live media: streams of frames with a deadline. A response is a frame.
-    Media {
-        /// Number of streams, each with a client and a connection of its own.
-        streams: u32,
-        /// Bit rate of a stream's frames.
-        rate: Rate,
-        /// Frames per second.
-        fps: u32,
-        /// Time from the capture of a frame to the time at which the client needs it.
-        deadline: Duration,
-        /// Duration of a stream; `None` if it lasts as long as the run.
-        length: Option<Duration>,
-        /// Transport of the frames.
-        transport: MediaTransport,
-    },
-}
-
-/// Part of a run in which requests are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Period {
-    /// Start of the period.
-    pub from: Duration,
-    /// End of the period; `None` for the end of the run.
-    pub until: Option<Duration>,
-}
-
-/// Amount of web traffic or of pages.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum WebLoad {
-    /// Number of connections that offers this fraction of a link's rate. It is computed from the
-    /// bytes that a connection and a byte of its body cost on a network without queues.
-    Computed {
-        /// Fraction of `of` that the group's packets fill on average: both directions, with headers
-        /// and acknowledgements.
-        part: f64,
-        /// Rate that `part` refers to.
-        of: Rate,
-    },
-    /// New connections per second; for pages, page views per second.
-    Connections(f64),
 }
 
 /// QUIC's smallest maximum datagram size in bytes (RFC 9000 §14.1). Stacks do not choose a smaller

@@ -9,7 +9,6 @@ use fathom_cc::Time;
 use fathom_metrics::Completed;
 use parking_lot::Mutex;
 
-use super::Workload;
 use crate::http::HttpError;
 
 /// Kind of a response, by workload.
@@ -27,18 +26,6 @@ pub enum ResponseKind {
     Object,
     /// A frame of live media.
     Frame,
-}
-
-impl ResponseKind {
-    /// Returns the kind of the responses of this workload.
-    pub(super) const fn of(workload: &Workload) -> Self {
-        match workload {
-            Workload::Web { .. } | Workload::Bulk { .. } => Self::Response,
-            Workload::Uploads { .. } => Self::Upload,
-            Workload::Pages { .. } => Self::Page,
-            Workload::Media { .. } => Self::Frame,
-        }
-    }
 }
 
 /// Result of a response.

@@ -24,17 +24,17 @@ use super::counters::Counters;
 use super::max_window;
 use super::outcome::Outcome;
 use super::recorder::{Record, Recorded};
-use super::responses::{ResponseKind, SharedSpool};
+use super::responses::SharedSpool;
 use super::seeds::Seeds;
-use super::source::Source;
 use super::state::Progress;
 use super::state::{ControllerGroup, RunState};
 use super::traffic::{Clients, Endpoints, IdlePool, Servers, TICK, drifts};
+use super::workload::largest;
 use super::{
-    ComputedLoad, Connections, MediaTransport, PlanError, Resume, Resumption, RunError,
-    SMALLEST_STOCK_DATAGRAM, Scenario, ScenarioError, Shaping, Stop, Traffic, Workload, load,
+    ComputedLoad, Connections, PlanError, Resume, Resumption, RunError, SMALLEST_STOCK_DATAGRAM,
+    Scenario, ScenarioError, Shaping, Stop, Traffic, load,
 };
-use crate::http::{Identity, send_buffer};
+use crate::http::Identity;
 use crate::stack::{self, ClientClock, Controller, EndpointSettings, Stack};
 
 /// A run that takes this many times longer than expected has collapsed.
@@ -376,24 +376,20 @@ impl<'a> Run<'a> {
         let seeds = seeds.group(number as u64);
         // The seed of the requests does not depend on stacks and controllers.
         let (rate, load) = load::rate(self.scenario, traffic, seeds.requests, bytes_on_the_wire)?;
-        let source = Source::new(traffic.workload, rate, seeds.requests)
+        let workload = traffic.workload.model();
+        let source = workload
+            .source(rate, seeds.requests)
             .map_err(|error| ScenarioError::Rate { traffic: traffic.name.clone(), error })?;
-        let traced = match (keep.window.contains(&traffic.name), traffic.workload) {
+        let traced = match (keep.window.contains(&traffic.name), workload.traces_largest()) {
             (false, _) => None,
-            (
-                true,
-                Workload::Bulk { .. }
-                | Workload::Uploads { .. }
-                | Workload::Pages { .. }
-                | Workload::Media { .. },
-            ) => Some((0, 0)),
-            (true, Workload::Web { .. }) => source.largest(self.half(rate)),
+            (true, false) => Some((0, 0)),
+            (true, true) => largest(&source, self.half(rate)),
         };
         self.span = self.span.max(self.span_of(traffic, rate));
         let wants_rtt = keep.rtt.contains(&traffic.name);
         let hosts = self.hosts(traffic, seeds.hosts());
         let first_link = self.links_of(traffic.from, traffic.to).hops[0].link;
-        let Resumption { resume, .. } = traffic.workload.resumption();
+        let Resumption { resume, .. } = workload.resumption();
         let has_mtu_event = self.scenario.shrinking_mtu().is_some();
         let mut parts = Vec::new();
         let mut up_to = 0.0;
@@ -403,7 +399,7 @@ impl<'a> Run<'a> {
             let part = Arc::new(ControllerGroup {
                 state,
                 number: number as u16,
-                kind: ResponseKind::of(&traffic.workload),
+                kind: workload.response_kind(),
                 counts: traffic.counted,
                 record: Arc::new(Record::new(wants_rtt)),
                 stats: Mutex::default(),
@@ -433,21 +429,9 @@ impl<'a> Run<'a> {
                     mtu_discovery: self.scenario.mtu_discovery
                         || (has_mtu_event && needs_discovery(traffic.stack)),
                     tcp: traffic.tcp,
-                    uploads: matches!(traffic.workload, Workload::Uploads { .. }),
-                    concurrent: matches!(
-                        traffic.workload,
-                        Workload::Pages { .. } | Workload::Media { .. }
-                    ),
-                    datagrams: match traffic.workload {
-                        Workload::Media {
-                            rate,
-                            fps,
-                            deadline,
-                            transport: MediaTransport::Datagram,
-                            ..
-                        } => Some(send_buffer(rate, fps, deadline)),
-                        _ => None,
-                    },
+                    uploads: workload.goes_up(),
+                    concurrent: workload.is_concurrent(),
+                    datagrams: workload.datagram_buffer(),
                     one_request: traffic.connections == Connections::Fresh,
                     idle: traffic.idle,
                     clock: match traffic.misreport {
@@ -514,30 +498,13 @@ impl<'a> Run<'a> {
     /// time of the transfers on an idle path, too. Zero if the run ends at a time or if downloads
     /// have no size.
     fn span_of(&self, traffic: &Traffic, rate: f64) -> Duration {
-        let transfers = |count: u32, bytes: u64, starts: Duration| {
+        let Stop::Responses(responses) = self.scenario.stop else { return Duration::ZERO };
+        let transfer = |bytes: u64| {
             let links = &self.scenario.chain.links
                 [traffic.from.min(traffic.to)..traffic.from.max(traffic.to)];
-            let transfers =
-                links.iter().map(|l| l.rate.time_for(bytes.saturating_mul(count.into())));
-            transfers.max().unwrap_or_default().saturating_add(starts)
+            links.iter().map(|link| link.rate.time_for(bytes)).max().unwrap_or_default()
         };
-        match (self.scenario.stop, traffic.workload) {
-            (Stop::Responses(n), Workload::Web { .. } | Workload::Pages { .. }) => {
-                Duration::from_secs_f64(n as f64 / rate)
-            }
-            (Stop::Responses(_), Workload::Bulk { flows, bytes: Some(bytes), spread, after }) => {
-                transfers(flows, bytes, spread.saturating_add(after))
-            }
-            (Stop::Responses(_), Workload::Uploads { count, bytes, spread }) => {
-                transfers(count, bytes, spread)
-            }
-            (Stop::Responses(n), Workload::Media { streams, fps, .. }) => {
-                Duration::from_secs_f64(n as f64 / (f64::from(streams) * f64::from(fps)))
-            }
-            (Stop::Responses(_), Workload::Bulk { bytes: None, .. }) | (Stop::At(_), _) => {
-                Duration::ZERO
-            }
-        }
+        traffic.workload.model().span(responses, rate, &transfer)
     }
 
     /// Spawns tasks that record the counts at the end of the warm-up and update the time for

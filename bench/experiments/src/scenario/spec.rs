@@ -2,7 +2,6 @@
 
 mod traffic;
 mod values;
-mod workload;
 
 use fathom_cc::units::parse_duration;
 use fathom_cc::{Capabilities, Rate};
@@ -17,12 +16,10 @@ use super::chain::{Access, AccessQueues, Chain, ChainLink};
 use super::tcp::TcpSpec;
 use super::{
     Connections, MaxWindow, Period, PlanError, Scenario, Shaping, Stop, Timestamps, Traffic,
-    Workload,
 };
 use crate::stack::{Controller, IDLE, Stack};
 pub(crate) use values::{parse_load, parse_responses, toml_message};
 use values::{parse_mix, parse_stop, read_toml};
-pub(crate) use workload::split_options;
 
 /// A scenario as written in TOML.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -346,12 +343,7 @@ impl ScenarioSpec {
                     .into(),
             ));
         }
-        let periods = |t: &&Traffic| match t.workload {
-            Workload::Web { period, .. } | Workload::Pages { period, .. } => {
-                period != Period::default()
-            }
-            _ => false,
-        };
+        let periods = |t: &&Traffic| t.workload.model().period() != Period::default();
         if let (Stop::Responses(_), Some(t)) = (stop, traffic.iter().find(periods)) {
             return Err(PlanError(format!(
                 "stop: '{}' makes requests for a part of the run only; end it at a time, such as 1200s",

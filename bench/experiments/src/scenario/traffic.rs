@@ -17,9 +17,8 @@ use fathom_traffic::WebRequest;
 use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 
-use self::pages::Browser;
-use super::source::{Request, Source, note};
 use super::state::ControllerGroup;
+use super::workload::{Request, Source, note};
 use super::{Resume, Resumption, Workload};
 use crate::http::{Ask, Fetched, HttpError};
 use crate::stack::{BoxFuture, Client, Connector, Host, ReportSender};
@@ -72,24 +71,20 @@ impl Clients {
                 note(&mut self.requests.lock(), &request);
             }
             let clients = self.clone();
-            match (request, self.workload) {
-                (Request::Web(request), _) => {
+            match request {
+                Request::Web(request) => {
                     sim.spawn(async move { clients.fetch(&request, index, false).await });
                 }
-                (Request::Upload(request), _) => {
+                Request::Upload(request) => {
                     sim.spawn(async move { clients.fetch(&request, index, true).await });
                 }
-                (Request::Visit(visit), Workload::Pages { in_flight, priorities, .. }) => {
-                    let browser = Browser { in_flight, priorities };
-                    sim.spawn(async move { clients.visit(visit, index, browser).await });
+                Request::Visit(visit, browsing) => {
+                    sim.spawn(async move { clients.visit(visit, index, browsing).await });
                 }
-                (Request::Media(stream), Workload::Media { deadline, transport, .. }) => {
+                Request::Media(stream, deadline, transport) => {
                     sim.spawn(
                         async move { clients.watch(stream, index, deadline, transport).await },
                     );
-                }
-                (Request::Visit(_) | Request::Media(_), _) => {
-                    unreachable!("requests are those of the workload")
                 }
             }
         }

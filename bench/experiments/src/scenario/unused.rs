@@ -18,7 +18,7 @@ use std::time::Duration;
 use fathom_cc::units::duration_text;
 use fathom_netsim::path::{DirectedPath, PathEvent};
 
-use super::{PlanError, Scenario, Timestamps, Traffic, Workload};
+use super::{PlanError, Scenario, Timestamps, Traffic};
 use crate::stack::{Controller, Stack};
 
 /// An option that a scenario sets: its name with its value, and why it has no effect there.
@@ -125,7 +125,7 @@ fn event(event: &PathEvent, datagram: u16, path: &str) -> Option<Set> {
 
 /// A deadline of media can be met if it is above the propagation delay from servers to clients.
 fn deadline(scenario: &Scenario, traffic: &Traffic) -> Option<Set> {
-    let Workload::Media { deadline, .. } = traffic.workload else { return None };
+    let deadline = traffic.workload.model().deadline()?;
     let chain = &scenario.chain;
     let delay = match chain.path.as_deref() {
         Some(path) => {

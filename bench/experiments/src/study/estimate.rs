@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
-use crate::scenario::{Background, Load, Scenario, Stop, Traffic, WebLoad, Workload};
+use crate::scenario::{Background, Load, Scenario, Stop, Traffic};
 use crate::stack::Stack;
 use fathom_packet_level::WebUser;
 
@@ -28,10 +28,6 @@ const MEMORY_PER_PACKET_LEVEL_FLOW: f64 = 2e3;
 /// Seconds for a transfer of a web user without queueing: a handshake and the round trips of slow
 /// start.
 const TRANSFER: f64 = 0.5;
-/// Bytes of a web connection on the wire. Measured: 87.2 connections per second make 9 Mbps.
-const BYTES_PER_CONNECTION: f64 = 12_900.0;
-/// Bytes of a page view: the mean of the model of HTTP Archive pages.
-const BYTES_PER_PAGE: f64 = 4.3e6;
 
 /// Memory in bytes: of a run without connections (`MEMORY_OF_RUN`), and of each flow or each new
 /// web connection per second (`MEMORY_PER_FLOW`), because web connections linger while they close.
@@ -68,7 +64,7 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
                 .iter()
                 .zip(&rates)
                 .filter(|(t, _)| t.counted)
-                .map(|(t, rate)| responses(t, *rate))
+                .map(|(t, rate)| t.workload.model().responses_per_second(*rate))
                 .sum();
             if per_second > 0.0 { n as f64 / per_second } else { 0.0 }
         }
@@ -80,37 +76,13 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
             Stack::Tcp => (CPU_PER_TCP_PACKET, CPU_PER_TCP_CONNECTION),
             _ => (CPU_PER_PACKET, CPU_PER_CONNECTION),
         };
-        match traffic.workload {
-            Workload::Web { period, .. } => {
-                let active = period.until.map_or(seconds, |until| until.as_secs_f64().min(seconds));
-                let connections =
-                    responses(traffic, rate) * (active - period.from.as_secs_f64()).max(0.0);
-                sum.connections += connections;
-                sum.memory += responses(traffic, rate) * MEMORY_PER_FLOW;
-                sum.packets += connections * BYTES_PER_CONNECTION / full;
-                sum.cpu_seconds += connections * per_connection;
-            }
-            Workload::Pages { .. } | Workload::Media { .. } | Workload::Uploads { .. } => {
-                let connections = match traffic.workload {
-                    // A visit has three page views on average.
-                    Workload::Pages { .. } => responses(traffic, rate) * seconds / 3.0,
-                    workload => workload.flows().map_or(0.0, f64::from),
-                };
-                let packets = rate / 8.0 * seconds / full;
-                sum.connections += connections;
-                sum.memory += connections.min(10_000.0) * MEMORY_PER_FLOW;
-                sum.packets += packets;
-                sum.cpu_seconds += packets * per_packet + connections * per_connection;
-            }
-            Workload::Bulk { flows, bytes, .. } => {
-                let most = bytes.map_or(f64::INFINITY, |bytes| f64::from(flows) * bytes as f64);
-                let packets = (rate / 8.0 * seconds).min(most) / full;
-                sum.connections += f64::from(flows);
-                sum.memory += f64::from(flows) * MEMORY_PER_FLOW;
-                sum.packets += packets;
-                sum.cpu_seconds += packets * per_packet + f64::from(flows) * per_connection;
-            }
-        }
+        let work = traffic.workload.model().work(rate, seconds);
+        let packets = work.bytes / full;
+        let of_packets = if work.few_packets { 0.0 } else { packets * per_packet };
+        sum.connections += work.connections;
+        sum.memory += work.at_once * MEMORY_PER_FLOW;
+        sum.packets += packets;
+        sum.cpu_seconds += of_packets + work.connections * per_connection;
     }
     for group in &scenario.background {
         let hops = way(group.from, group.to).0.len() as f64;
@@ -148,19 +120,6 @@ fn packet_level_rate(scenario: &Scenario, group: &Background) -> f64 {
     way(group.from, group.to).0.map(bps).fold(offered, f64::min)
 }
 
-/// Returns the responses per second of a group that sends at this rate in bits per second.
-fn responses(traffic: &Traffic, rate: f64) -> f64 {
-    match traffic.workload {
-        Workload::Web { .. } => rate / 8.0 / BYTES_PER_CONNECTION,
-        Workload::Bulk { bytes: Some(bytes), .. } | Workload::Uploads { bytes, .. } => {
-            rate / 8.0 / bytes as f64
-        }
-        Workload::Pages { .. } => rate / 8.0 / BYTES_PER_PAGE,
-        Workload::Media { streams, fps, .. } => f64::from(streams) * f64::from(fps),
-        Workload::Bulk { bytes: None, .. } => 0.0,
-    }
-}
-
 /// Returns the links between two routers, numbered by their left routers, and whether the way goes
 /// to the right.
 pub(super) fn way(from: usize, to: usize) -> (std::ops::Range<usize>, bool) {
@@ -179,28 +138,12 @@ pub(super) fn base_round_trip(s: &Scenario, t: &Traffic) -> (Duration, Duration)
 fn group_rates(scenario: &Scenario) -> Vec<f64> {
     let bps = |link: usize| scenario.chain.links[link].rate.bits_per_sec() as f64;
     let tightest = |t: &Traffic| way(t.from, t.to).0.map(bps).fold(f64::INFINITY, f64::min);
-    let web = |t: &Traffic| match t.workload {
-        Workload::Web { load: WebLoad::Computed { part, of }, .. } => {
-            (part * of.bits_per_sec() as f64).min(tightest(t))
-        }
-        Workload::Web { load: WebLoad::Connections(rate), .. } => {
-            (rate * BYTES_PER_CONNECTION * 8.0).min(tightest(t))
-        }
-        Workload::Pages { load: WebLoad::Connections(rate), .. } => {
-            (rate * BYTES_PER_PAGE * 8.0).min(tightest(t))
-        }
-        Workload::Pages { load: WebLoad::Computed { part, of }, .. } => {
-            (part * of.bits_per_sec() as f64).min(tightest(t))
-        }
-        Workload::Media { streams, rate, .. } => {
-            (f64::from(streams) * rate.bits_per_sec() as f64).min(tightest(t))
-        }
-        Workload::Bulk { .. } | Workload::Uploads { .. } => 0.0,
-    };
+    let offered =
+        |t: &Traffic| t.workload.model().bits_per_second().map(|bps| bps.min(tightest(t)));
     let flows = |t: &Traffic| f64::from(t.workload.flows().unwrap_or(0));
     let rate = |t: &Traffic| {
-        if !matches!(t.workload, Workload::Bulk { .. } | Workload::Uploads { .. }) {
-            return web(t);
+        if let Some(offered) = offered(t) {
+            return offered;
         }
         let share = |link: usize| {
             let there = || {
@@ -209,7 +152,7 @@ fn group_rates(scenario: &Scenario) -> Vec<f64> {
                         && way(o.from, o.to).0.contains(&link)
                 })
             };
-            let left = (bps(link) - there().map(web).sum::<f64>()).max(0.0);
+            let left = (bps(link) - there().filter_map(offered).sum::<f64>()).max(0.0);
             left * flows(t) / there().map(flows).sum::<f64>()
         };
         let access =

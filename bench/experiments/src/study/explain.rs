@@ -3,14 +3,9 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use fathom_traffic::{Arrivals, PageShape};
-
 use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Study, StudyRun, key_text};
-use crate::scenario::{
-    Access, Background, ChainLink, Load, MaxWindow, MediaTransport, Period, Resume, Resumption,
-    Scenario, Stop, Traffic, WebLoad, Workload,
-};
+use crate::scenario::{Access, Background, ChainLink, Load, MaxWindow, Scenario, Stop, Traffic};
 use crate::stack::IDLE;
 
 /// Returns the description of a study and the estimated cost of `runs`, on this number of `cores`.
@@ -109,68 +104,9 @@ fn link(l: &ChainLink) -> String {
     format!("{}, {:?}, {}{back}", l.rate, l.delay, l.queue)
 }
 
-fn offers(load: WebLoad, counted: &str) -> String {
-    match load {
-        WebLoad::Computed { part, of } => format!("{}% of {of}", part * 100.0),
-        WebLoad::Connections(rate) => format!("{rate} {counted}/s"),
-    }
-}
-
-fn during(Period { from, until }: Period) -> String {
-    let from = if from.is_zero() { String::new() } else { format!(", from {from:?} on") };
-    from + &until.map_or(String::new(), |until| format!(", up to {until:?}"))
-}
-
-fn resumes(Resumption { resume, tickets }: Resumption) -> String {
-    match resume {
-        Resume::None => String::new(),
-        resume => format!(", {}% of connections resume sessions ({resume})", tickets * 100.0),
-    }
-}
-
 fn group(s: &Scenario, t: &Traffic) -> String {
     let routers = &s.chain.routers;
-    let work = match t.workload {
-        Workload::Web { load, arrivals, period, resumption, .. } => {
-            let load = offers(load, "connections");
-            let arrivals = if arrivals == Arrivals::Poisson { ", Poisson arrivals" } else { "" };
-            format!("web traffic, {load}{arrivals}{}{}", during(period), resumes(resumption))
-        }
-        Workload::Pages { load, shape, period, priorities, in_flight, resumption } => {
-            let load = offers(load, "page views");
-            let known = match shape {
-                PageShape::Archive => "",
-                PageShape::Waves(_) => " of known objects",
-                PageShape::Sizes { .. } => " of objects of given sizes",
-            };
-            let order = if priorities { "urgent objects first" } else { "no priorities" };
-            let (during, resumes) = (during(period), resumes(resumption));
-            format!("pages{known}, {load}, {in_flight} requests at once, {order}{during}{resumes}")
-        }
-        Workload::Uploads { count, bytes, spread } => {
-            let starts =
-                if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
-            format!("{count} upload{} of {bytes} bytes{starts}", plural(count as usize))
-        }
-        Workload::Media { streams, rate, fps, deadline, length, transport } => {
-            let length = length.map_or(String::new(), |length| format!(", for {length:?}"));
-            let datagrams =
-                if transport == MediaTransport::Datagram { ", as datagrams" } else { "" };
-            format!(
-                "{streams} live stream{} of {rate}, {fps} fps, due after {deadline:?}{length}{datagrams}",
-                plural(streams as usize)
-            )
-        }
-        Workload::Bulk { flows, bytes, spread, after } => {
-            let size = bytes
-                .map_or("that outlast the run".to_owned(), |bytes| format!("of {bytes} bytes"));
-            let starts =
-                if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
-            let starts =
-                if after.is_zero() { starts } else { format!(", from {after:?} on{starts}") };
-            format!("{flows} flow{} {size}{starts}", plural(flows as usize))
-        }
-    };
+    let work = t.workload.model().words();
     let mix: Vec<String> = match &t.mix[..] {
         [(_, only)] => vec![only.spec()],
         several => {

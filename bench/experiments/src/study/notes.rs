@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::table::{Keyed, busiest, by_key};
 use super::{StudyRun, StudyRunResult};
 use crate::measures::{Counted, Evidence, FailedRequests, decisive, unseeded_note};
-use crate::scenario::{GroupOutcome, LinkOutcome, Scenario, Workload};
+use crate::scenario::{GroupOutcome, LinkOutcome, ResponseKind, Scenario};
 use crate::stack::Stack;
 
 /// Largest number of failures that are listed; the others are only counted.
@@ -95,7 +95,8 @@ fn evidence_of(
         });
     }
     let traffic = scenario.and_then(|of| of.traffic.iter().find(|traffic| traffic.name == group));
-    let live = traffic.is_some_and(|traffic| matches!(traffic.workload, Workload::Media { .. }));
+    let live = traffic
+        .is_some_and(|traffic| traffic.workload.model().response_kind() == ResponseKind::Frame);
     let up = traffic.is_some_and(|traffic| traffic.workload.goes_up());
     Evidence::of(label, &counted, scenario.is_some_and(|of| overtakes(of, up)), live)
 }

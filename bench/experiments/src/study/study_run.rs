@@ -108,45 +108,20 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
             Stop::Responses(((n as f64 * scale).round() as u64).max(FEWEST_RESPONSES).min(n))
         }
         Stop::At(end) => {
-            let starts = scenario.traffic.iter().map(|t| match t.workload {
-                Workload::Bulk { spread, after, bytes, .. } => {
-                    starts_over(spread, bytes, scale) + after.mul_f64(scale)
-                }
-                Workload::Web { period, .. } | Workload::Pages { period, .. } => {
-                    period.from.mul_f64(scale)
-                }
-                Workload::Uploads { spread, .. } => spread,
-                Workload::Media { .. } => fathom_traffic::media::LEAD,
-            });
+            let starts = scenario.traffic.iter().map(|t| t.workload.model().starts(scale));
             let begun = starts.max().unwrap_or_default().max(warm_up);
             Stop::At(end.mul_f64(scale).max(begun.saturating_add(SHORTEST_COUNT)).min(end))
         }
     };
     let mut scaled = Scenario { stop, warm_up, ..scenario.clone() };
     for t in &mut scaled.traffic {
-        match &mut t.workload {
-            Workload::Bulk { spread, after, bytes, .. } => {
-                *spread = starts_over(*spread, *bytes, scale);
-                *after = after.mul_f64(scale);
-            }
-            Workload::Uploads { .. } | Workload::Media { .. } => {}
-            Workload::Web { period, .. } | Workload::Pages { period, .. } => {
-                period.from = period.from.mul_f64(scale);
-                period.until = period.until.map(|until| until.mul_f64(scale));
-            }
-        }
+        t.workload.model_mut().scale(scale);
     }
     scaled
 }
 
-/// Returns the period over which flows start. The period of transfers with a size determines their
-/// load, so the scale does not change it.
-fn starts_over(spread: Duration, bytes: Option<u64>, scale: f64) -> Duration {
-    if bytes.is_some() { spread } else { spread.mul_f64(scale) }
-}
-
 fn shorter_starts(scenario: &Scenario, scale: f64) -> u32 {
-    let is = |t: &Traffic| matches!(t.workload, Workload::Bulk { spread, bytes: None, .. } if !spread.is_zero());
+    let is = |t: &Traffic| t.workload.model().has_scaled_starts();
     if scale < 1.0 && scenario.traffic.iter().any(is) { SHORTER_STARTS } else { 0 }
 }
 
@@ -157,10 +132,7 @@ fn version(scenario: &Scenario) -> u32 {
     let sack = scenario.traffic.iter().any(|t| t.stack == Stack::Tcp && t.tcp.options.has_sack())
         || scenario.background.iter().any(|b| b.tcp.is_some_and(|tcp| tcp.options.has_sack()));
     let background = !scenario.background.is_empty();
-    let early = |workload: Workload| match workload {
-        Workload::Bulk { after, .. } => after < scenario.warm_up,
-        _ => !scenario.warm_up.is_zero(),
-    };
+    let early = |workload: Workload| workload.model().begins() < scenario.warm_up;
     let otherwise = scenario.traffic.iter().any(|t| t.workload.goes_up() || early(t.workload));
     let datagrams = if otherwise || (background && !scenario.warm_up.is_zero()) {
         ALL_AFTER_WARM_UP

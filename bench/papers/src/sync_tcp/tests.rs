@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fathom_experiments::scenario::{
-    GroupOutcome, LinkOutcome, TracedOutcome, Traffic, WebLoad, Workload,
+    GroupOutcome, LinkOutcome, TracedOutcome, Traffic, Web, WebLoad, Workload,
 };
 use fathom_metrics::{Distribution, WindowPoint};
 
@@ -486,7 +486,7 @@ fn every_run_a_claim_needs_is_in_a_shipped_study() {
 fn the_load_of_the_links_between_is_the_papers() {
     for run in study(SEVERAL).runs(1.0).unwrap() {
         let part = |t: &Traffic| match t.workload {
-            Workload::Web { load: WebLoad::Computed { part, .. }, .. } => part,
+            Workload::Web(Web { load: WebLoad::Computed { part, .. }, .. }) => part,
             _ => 0.0,
         };
         let load = |from: usize| -> f64 {

@@ -12,7 +12,7 @@ use super::table::{cautions, full, limits, limits_head, more, ranking, settings}
 use super::{over_time, table};
 use crate::compare::{Candidate, ComparedRun, Comparison, Ranked};
 use crate::measures::Better;
-use crate::scenario::Workload;
+use crate::scenario::ResponseKind;
 
 /// Maximum number of points in the curve of a distribution, without its last point.
 const POINTS: usize = 240;
@@ -61,7 +61,8 @@ pub fn html(c: &Comparison) -> String {
 
 /// Returns whether responses are page views or frames, whose sizes are not informative.
 fn views(c: &Comparison) -> bool {
-    matches!(c.workload(), Some(Workload::Pages { .. } | Workload::Media { .. }))
+    let kind = c.workload().map(|workload| workload.model().response_kind());
+    matches!(kind, Some(ResponseKind::Page | ResponseKind::Frame))
 }
 
 /// Returns the question that the page answers.
@@ -70,11 +71,8 @@ fn title(c: &Comparison) -> &'static str {
         (_, 2..) => "Do the backends agree?",
         (0 | 1, _) => "How long do these responses take?",
         _ => match c.workload() {
-            Some(Workload::Bulk { .. }) => "Which controller completes these transfers fastest?",
-            Some(Workload::Uploads { .. }) => "Which controller completes these uploads fastest?",
-            Some(Workload::Pages { .. }) => "Which controller loads these pages fastest?",
-            Some(Workload::Media { .. }) => "Which controller misses the fewest deadlines?",
-            _ => "Which controller serves these requests fastest?",
+            Some(workload) => workload.model().question().0,
+            None => "Which controller serves these requests fastest?",
         },
     }
 }

@@ -19,7 +19,7 @@ use super::super::outcome::{
 };
 use super::super::sender_watch::SenderTimes;
 use super::super::state::{ControllerGroup, FailureReasons, RunStats};
-use super::super::{Traffic, Workload};
+use super::super::{ResponseKind, Traffic};
 use super::{BuiltGroup, Run};
 use crate::stack::{SenderReport, Stack};
 
@@ -117,7 +117,7 @@ type Sharing = (String, u32, Vec<u32>);
 fn sharing(traffic: &Traffic, built: &BuiltGroup) -> Option<Sharing> {
     let flows = built.parts.iter().flat_map(|part| part.stats().open.clone()).collect();
     let size = u32::from(traffic.datagram) + WIRE_OVERHEAD;
-    matches!(traffic.workload, Workload::Bulk { .. }).then(|| (traffic.name.clone(), size, flows))
+    traffic.workload.model().is_long().then(|| (traffic.name.clone(), size, flows))
 }
 
 fn link_outcome(
@@ -178,7 +178,7 @@ fn group_outcome(
     let mut failures = FailureReasons::default();
     let mut packets = FlowSpans::default();
     let (mut did, mut limited) = (SenderReport::default(), SenderTimes::default());
-    let long = matches!(traffic.workload, Workload::Bulk { .. });
+    let long = traffic.workload.model().is_long();
     for part in parts {
         let since = Counters::of(part).since(&part.at_warm_up.lock());
         limited.add(&since.limited);
@@ -241,7 +241,8 @@ fn group_outcome(
     outcome.goodput_per_response_kbps = round(responses.goodput_kbps(), 3);
     outcome.times = (responses.count() > 0).then(|| responses.all());
     outcome.first_byte = (responses.count() > 0).then(|| responses.first_bytes());
-    outcome.pages = matches!(traffic.workload, Workload::Pages { .. }).then(|| pages.outcome());
+    let loads_pages = traffic.workload.model().response_kind() == ResponseKind::Page;
+    outcome.pages = loads_pages.then(|| pages.outcome());
     let warm_up_end = Time::ZERO + warm_up_span;
     outcome.media = MediaOutcome::of(streams.iter(), warm_up_end, sim.time());
     outcome.times_large = (responses.large().count > 0).then(|| responses.large());

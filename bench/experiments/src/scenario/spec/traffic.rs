@@ -3,6 +3,7 @@
 use fathom_traffic::Arrivals;
 use fathom_traffic::pages::IN_FLIGHT;
 
+use super::super::workload::OwnFields;
 use super::super::{Chain, Connections, PlanError, SMALLEST_STOCK_DATAGRAM, Traffic, Workload};
 use super::values::{parse_idle, parse_mix, parse_patience};
 use super::{ScenarioSpec, TrafficSpec, ends, field, is_idle, provided};
@@ -29,25 +30,13 @@ impl TrafficSpec {
             ))));
         }
         let mut workload: Workload = field(&at("workload"), self.workload.parse())?;
-        match &mut workload {
-            Workload::Web { server_delay, arrivals, .. } => {
-                (*server_delay, *arrivals) = (self.server_delay, self.arrivals);
-            }
-            _ if self.server_delay => {
-                return Err(PlanError(at(
-                    "server-delay: only servers of web traffic have one; leave it out",
-                )));
-            }
-            _ if self.arrivals != Arrivals::default() => {
-                return Err(PlanError(at("arrivals: only web traffic has them; leave it out")));
-            }
-            Workload::Pages { priorities, in_flight, .. } => {
-                *priorities = self.priorities.unwrap_or(*priorities);
-                *in_flight = self.in_flight.unwrap_or(*in_flight);
-            }
-            Workload::Bulk { .. } | Workload::Uploads { .. } | Workload::Media { .. } => {}
-        }
-        self.check_of_workload(&workload, stack).map_err(|e| PlanError(at(&e)))?;
+        self.check_own_fields(&workload, stack).map_err(|e| PlanError(at(&e)))?;
+        workload.model_mut().take(&OwnFields {
+            server_delay: self.server_delay,
+            arrivals: self.arrivals,
+            priorities: self.priorities,
+            in_flight: self.in_flight,
+        });
         if self.load_stack.is_some() && !workload.has_computed_load() {
             return Err(PlanError(at(
                 "load-stack: only a load such as web:90% of 10Mbps has one; leave it out",
@@ -126,34 +115,31 @@ impl TrafficSpec {
     }
 
     /// Checks the fields that only some workloads have.
-    fn check_of_workload(&self, workload: &Workload, stack: Stack) -> Result<(), String> {
-        let pages = matches!(workload, Workload::Pages { .. });
-        if !pages && self.priorities.is_some() {
-            return Err("priorities: only pages have them; leave it out".into());
-        }
-        if !pages && self.in_flight.is_some() {
-            return Err("in-flight: only pages have it; leave it out".into());
-        }
+    fn check_own_fields(&self, workload: &Workload, stack: Stack) -> Result<(), String> {
+        let has = workload.model().own_fields();
+        let refuse = |fields: &[(&str, bool, &str)]| {
+            let lacks = |(name, is_set, _): &&(&str, bool, &str)| *is_set && !has.contains(name);
+            fields
+                .iter()
+                .find(lacks)
+                .map_or(Ok(()), |(name, _, who)| Err(format!("{name}: only {who}; leave it out")))
+        };
+        refuse(&[
+            ("server-delay", self.server_delay, "servers of web traffic have one"),
+            ("arrivals", self.arrivals != Arrivals::default(), "web traffic has them"),
+            ("priorities", self.priorities.is_some(), "pages have them"),
+            ("in-flight", self.in_flight.is_some(), "pages have it"),
+        ])?;
         if self.in_flight.is_some_and(|n| !(1..=IN_FLIGHT).contains(&n)) {
             return Err(format!("in-flight: write 1 to {IN_FLIGHT}, what servers grant"));
         }
         workload.check_stack(stack).map_err(|e| format!("workload: {e}"))?;
-        if matches!(workload, Workload::Web { .. } | Workload::Bulk { .. }) {
-            return Ok(());
-        }
-        let uploads = matches!(workload, Workload::Uploads { .. });
-        if !uploads && self.connections != Connections::default() {
-            return Err(
-                "connections: only web traffic, flows and uploads choose; leave it out".into()
-            );
-        }
-        if self.streams.is_some_and(|n| n > 1) {
-            return Err(
-                "streams: only bodies of web traffic and flows travel over several; leave it out"
-                    .into(),
-            );
-        }
-        Ok(())
+        let chooses = self.connections != Connections::default();
+        let several = self.streams.is_some_and(|n| n > 1);
+        refuse(&[
+            ("connections", chooses, "web traffic, flows and uploads choose"),
+            ("streams", several, "bodies of web traffic and flows travel over several"),
+        ])
     }
 
     fn datagram(&self) -> u16 {

@@ -13,18 +13,10 @@ use fathom_traffic::{Kind, PageView, Visit, WebRequest};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::super::responses::ResponseKind;
+use super::super::workload::Browsing;
 use super::{Clients, Endpoints, add_needs, before};
 use crate::http::{Ask, Fetched, HttpError, Priority};
 use crate::stack::{BoxFuture, Client};
-
-/// Settings with which a client loads pages.
-#[derive(Clone, Copy)]
-pub(super) struct Browser {
-    /// Maximum number of open requests.
-    pub(super) in_flight: u32,
-    /// Whether requests carry their priority.
-    pub(super) priorities: bool,
-}
 
 /// Times at which the parts of a page had arrived.
 struct Loaded {
@@ -44,7 +36,7 @@ type Kept = Option<(Box<dyn Client>, u32)>;
 
 impl Clients {
     /// Runs all page views of a visit.
-    pub(super) async fn visit(&self, visit: Visit, index: usize, browser: Browser) {
+    pub(super) async fn visit(&self, visit: Visit, index: usize, browser: Browsing) {
         let Some(endpoints) = self.endpoints(index) else { return };
         let part = &endpoints.part;
         let sim = &part.state.sim;
@@ -104,7 +96,7 @@ impl Clients {
         kept: &mut Kept,
         page: &PageView,
         (index, number): (usize, u32),
-        browser: Browser,
+        browser: Browsing,
     ) -> Result<(Completed, Duration), HttpError> {
         let sim = &endpoints.part.state.sim;
         let start = sim.time();
@@ -139,7 +131,7 @@ impl Clients {
         client: &mut (dyn Client + '_),
         flow: u32,
         page: &PageView,
-        browser: Browser,
+        browser: Browsing,
     ) -> Result<Loaded, HttpError> {
         let part = &endpoints.part;
         let sim = &part.state.sim;

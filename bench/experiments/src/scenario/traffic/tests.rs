@@ -1,6 +1,6 @@
 //! Tests of the patience of users, idle timeouts, and arrivals of requests.
 
-use super::super::{Arrivals, Outcome, Period, Progress, ScenarioSpec, Workload, run};
+use super::super::{Arrivals, Outcome, Period, Progress, ScenarioSpec, Web, Workload, run};
 
 /// Runs web traffic over 1 Mbps. `fields` are additional fields of the group.
 fn web(stop: &str, workload: &str, fields: &str) -> Outcome {
@@ -78,7 +78,7 @@ fn requests_come_in_their_period() {
 #[test]
 fn fields_are_read_and_errors_name_them() {
     let read: Workload = "web:95% of 10Mbps from 200s to 400s".parse().unwrap();
-    let Workload::Web { period: Period { from, until }, arrivals, .. } = read else {
+    let Workload::Web(Web { period: Period { from, until }, arrivals, .. }) = read else {
         panic!("web traffic")
     };
     assert_eq!(

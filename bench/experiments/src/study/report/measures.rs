@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use crate::measures::{MEASURES, Measure, primary};
-use crate::scenario::Workload;
 use crate::study::table::busiest;
 use crate::study::{Study, StudyRunResult};
 
@@ -44,10 +43,7 @@ fn suiting(study: &Study, group: &str, results: &[StudyRunResult]) -> &'static M
         .iter()
         .flat_map(|point| &point.scenario.traffic)
         .find(|traffic| Some(&*traffic.name) == group.split('/').next());
-    let measure = match traffic.map(|traffic| traffic.workload) {
-        None | Some(Workload::Bulk { bytes: None, .. }) => throughput,
-        Some(workload) => primary(workload),
-    };
+    let measure = traffic.map_or(throughput, |traffic| primary(&traffic.workload));
     let has = |measure: &Measure| {
         results.iter().any(|result| measure.of(&result.outcome, group, "").is_some())
     };

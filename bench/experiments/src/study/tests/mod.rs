@@ -163,11 +163,10 @@ fn parameters_are_substituted_in_every_string() {
         .replace("flows:$flows@2s", "flows:${flows}@${size}ms");
     let runs = Study::from_toml("test", &text).unwrap().runs(1.0).unwrap();
     assert_eq!(runs[0].scenario.traffic[0].name, "$10");
-    let crate::scenario::Workload::Bulk { spread, .. } = runs[0].scenario.traffic[0].workload
-    else {
+    let crate::scenario::Workload::Bulk(bulk) = runs[0].scenario.traffic[0].workload else {
         panic!("bulk")
     };
-    assert_eq!(spread, Duration::from_secs(1));
+    assert_eq!(bulk.spread, Duration::from_secs(1));
 }
 
 #[test]
