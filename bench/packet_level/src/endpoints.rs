@@ -4,8 +4,8 @@
 use fathom_cc::{Controller, ControllerMetrics, Time};
 use fathom_netsim::sim::{Ecn, WIRE_OVERHEAD};
 
-use super::host::PacketLevelFlow;
-use super::packet::{HEADER, Stored, read_ack, read_data, store_ack, store_data};
+use super::flow::PacketLevelFlow;
+use super::packet::{Stored, read_ack, read_data, store_ack, store_data};
 use super::receiver::Receiver;
 use super::report::TcpReport;
 use super::sender::Sender;
@@ -193,12 +193,5 @@ impl Endpoints {
                 }
             }
         }
-    }
-}
-
-impl PacketLevelFlow {
-    /// Returns the stream bytes of a full packet.
-    pub(super) fn payload(&self) -> u16 {
-        self.tcp.map_or_else(|| self.packet - HEADER, |tcp| tcp.smss())
     }
 }

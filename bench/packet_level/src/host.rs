@@ -5,167 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
+use fathom_cc::{Controller, Time};
 use fathom_netsim::sim::{Agent, AgentId, AgentTimer, Arrived, Ecn, GroupId, SimHandle, Wire};
 use parking_lot::{Mutex, MutexGuard};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 use super::endpoints::Endpoints;
+use super::flow::{PacketLevelError, PacketLevelFlow, Workload};
 use super::on_off::{OnOff, Source};
-use super::packet::HEADER;
-use super::receiver::{AckOptions, Receiver};
 use super::report::{PacketLevelReport, TcpReport, UdpReport};
-use super::sender::SenderOptions;
-use super::tcp::{TcpOptions, TcpReceiverOptions};
 use super::web_user::{Connections, WebUser};
-
-/// Data that a reliable flow has to send.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Workload {
-    /// A single transfer; [`u64::MAX`] bytes never end.
-    Bulk {
-        /// Stream bytes.
-        bytes: u64,
-    },
-    /// Transfers separated by idle times. An idle time comes first.
-    WebUser(WebUser),
-}
-
-/// A reliable flow. Data go from the group's server to its client, and acknowledgements go the
-/// other way. For the opposite direction use a group with swapped paths.
-#[derive(Clone, Debug)]
-pub struct PacketLevelFlow {
-    /// Controller of the flow.
-    pub controller_config: Arc<dyn ControllerConfig>,
-    /// Path of the flow.
-    pub group: GroupId,
-    /// Data to send.
-    pub workload: Workload,
-    /// UDP payload of a full packet in bytes; 1472 by default, 1500 on the wire.
-    pub packet: u16,
-    /// Limit on the packets in flight, if any.
-    pub max_window: Option<u32>,
-    /// Start time of the flow.
-    pub start: Time,
-    /// Round-trip delay of this flow in addition to the delay of the path.
-    pub rtt: Duration,
-    /// Starts each connection with a packet without data, there and back. The exchange costs one
-    /// more round trip and gives an RTT sample before any data is in flight. A controller that uses
-    /// the minimum RTT (Vegas) depends on this option and on the size of that packet.
-    pub handshake: bool,
-    /// Whether data packets are ECN-capable.
-    pub ecn: bool,
-    /// How often the receiver acknowledges.
-    pub acks: AckOptions,
-    /// Options of TCP; `None` for a QUIC-like flow. For TCP, `packet` and `handshake` are ignored,
-    /// and `ecn` and a set `max_window` override the values in these options.
-    pub tcp: Option<TcpOptions>,
-}
-
-impl PacketLevelFlow {
-    /// Returns a flow with the defaults: full packets of 1500 bytes on the wire, no window limit, a
-    /// start at time zero, no handshake, no ECN.
-    pub fn new(
-        controller_config: Arc<dyn ControllerConfig>,
-        group: GroupId,
-        workload: Workload,
-    ) -> Self {
-        Self {
-            controller_config,
-            group,
-            workload,
-            packet: 1_472,
-            max_window: None,
-            start: Time::ZERO,
-            rtt: Duration::ZERO,
-            handshake: false,
-            ecn: false,
-            acks: AckOptions::default(),
-            tcp: None,
-        }
-    }
-
-    /// Turns the flow into TCP, with ACKs delayed by at most 100 ms (see
-    /// [`TcpReceiverOptions::max_delay`]).
-    #[must_use]
-    pub fn over_tcp(self, options: TcpOptions) -> Self {
-        let TcpReceiverOptions { every, max_delay, .. } = TcpReceiverOptions::default();
-        Self { tcp: Some(options), acks: AckOptions { every, max_delay }, ..self }
-    }
-
-    fn check(&self) -> Result<(), PacketLevelError> {
-        let fault = match &self.workload {
-            _ if self.tcp.is_some_and(|tcp| tcp.smss() == 0) => {
-                Some("segments that hold no data".into())
-            }
-            _ if self.tcp.is_none() && self.packet <= HEADER => {
-                Some(format!("packets of {} bytes hold no data", self.packet))
-            }
-            _ if self.max_window == Some(0) => Some("a window of no packets".into()),
-            _ if self.acks.every == 0 => {
-                Some("acknowledgements every 0 packets; write 1 or more".into())
-            }
-            Workload::Bulk { .. } => None,
-            Workload::WebUser(user) => user.fault(),
-        };
-        fault.map_or(Ok(()), |fault| Err(PacketLevelError::Flow(fault)))
-    }
-
-    /// Returns the capabilities that this sender provides to a controller.
-    const fn provided(&self) -> Capabilities {
-        match self.tcp {
-            None => Capabilities { one_way: true, ecn: self.ecn, pacing: true, datagram: true },
-            // Classic ECN echoes marks without counting them.
-            Some(tcp) => Capabilities {
-                one_way: tcp.timestamps,
-                ecn: tcp.accurate_ecn,
-                pacing: true,
-                datagram: true,
-            },
-        }
-    }
-
-    fn controller(&self, now: Time) -> Result<Box<dyn Controller>, Missing> {
-        let datagram = self.tcp.map_or(self.packet, |tcp| tcp.smss());
-        self.controller_config.start(&Start { now, datagram, provided: self.provided() })
-    }
-
-    pub(super) const fn receiver(&self) -> Receiver {
-        let receiver = Receiver::new(self.acks);
-        if self.handshake { receiver.with_handshake() } else { receiver }
-    }
-
-    /// Returns the options of both endpoints if the flow is TCP.
-    pub(super) fn tcp_options(&self) -> Option<(TcpOptions, TcpReceiverOptions)> {
-        let tcp = self.tcp?;
-        Some((
-            TcpOptions { ecn: self.ecn, max_window: self.max_window.or(tcp.max_window), ..tcp },
-            tcp.receiver(self.acks),
-        ))
-    }
-
-    pub(super) const fn sender_options(&self) -> SenderOptions {
-        SenderOptions {
-            packet: self.packet,
-            max_window: self.max_window,
-            max_ack_delay: self.acks.max_delay,
-            handshake: self.handshake,
-            ecn: self.ecn,
-        }
-    }
-}
-
-/// Reason why a flow cannot be added.
-#[derive(Debug, thiserror::Error)]
-pub enum PacketLevelError {
-    /// The controller requires a capability that packet-level senders do not provide.
-    #[error(transparent)]
-    Missing(#[from] Missing),
-    /// A number is out of range.
-    #[error("packet-level flow: {0}")]
-    Flow(String),
-}
 
 /// Packet-level traffic of a simulation. Flows start by themselves when the simulation runs.
 ///

@@ -19,12 +19,14 @@
 //! | `packet.rs` | contents of packets |
 //! | `web_user.rs` | transfers of Pareto size with idle times between them |
 //! | `on_off.rs` | UDP at a constant rate with pauses |
+//! | `flow.rs` | a reliable flow as the caller describes it |
 //! | `host.rs` | all flows of a run, as one agent of the simulation |
 //! | `report.rs` | counts |
 //! | `endpoints.rs` | both ends of a flow, QUIC-like or TCP |
 //! | `tcp/` | TCP instead of QUIC: [`TcpSender`] and [`TcpReceiver`] |
 
 mod endpoints;
+mod flow;
 mod host;
 mod on_off;
 mod pace;
@@ -36,7 +38,8 @@ mod sender;
 mod tcp;
 mod web_user;
 
-pub use host::{PacketLevel, PacketLevelError, PacketLevelFlow, Workload};
+pub use flow::{PacketLevelError, PacketLevelFlow, Workload};
+pub use host::PacketLevel;
 pub use on_off::{OnOff, Spell};
 pub use packet::{ACK_DATAGRAM, Ack, HEADER, MAX_RANGES, Packet, Ranges};
 pub use receiver::{AckOptions, Receiver};

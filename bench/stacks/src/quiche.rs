@@ -11,7 +11,7 @@
 //! | `native.rs` | quiche's own controllers |
 //! | `send_batch.rs` | sending packets in batches and at their time |
 //! | `coalesced.rs` | coalesced packets |
-//! | `stream.rs` | the halves of a stream |
+//! | `stream.rs` | the halves of a stream; opening and accepting streams |
 //! | `h3.rs` | connections and streams for the `h3` crate |
 
 mod coalesced;
@@ -33,8 +33,9 @@ use quiche::fathom::simulation::{ConnectionRng, run_at};
 use quiche::fathom::{ConnectionConfig, PluginError, StreamDelivery, algorithm_of};
 
 pub use self::connection::Connection;
-pub use self::endpoint::{Connecting, Endpoint, Incoming};
+pub use self::endpoint::{Connecting, Endpoint};
 use self::native::{Quic, native, needs_pacing};
+pub use self::router::Incoming;
 pub use self::stream::{RecvStream, SendStream};
 use crate::controller::Controller;
 

@@ -10,13 +10,14 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::departure::{Departure, Leaving};
 use super::ecn::EcnField;
 use super::event::PathEvent;
 use super::jitter::Jitter;
 use super::loss::{Loss, LossState};
 use super::overtaken::Overtaken;
 use super::policer::{Bucket, Policer};
-use super::reorder::{Leaving, Reorder, WaitingForOthers};
+use super::reorder::{Reorder, WaitingForOthers};
 use crate::sim::Ecn;
 
 /// Impairments of one direction. Fractions are from 0 to 1, of all packets.
@@ -58,18 +59,6 @@ pub enum DropCause {
     Policed,
     /// Larger than the MTU, or in a blackout.
     CutOff,
-}
-
-/// A packet behind the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departure {
-    /// Time at which the packet arrives at the far end of the link, propagation delay included, in
-    /// nanoseconds.
-    pub at: u64,
-    /// Number of the payload bit that is changed.
-    pub flip: Option<u32>,
-    /// Whether the packet arrives twice.
-    pub duplicated: bool,
 }
 
 /// Counts of packets.

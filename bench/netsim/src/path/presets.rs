@@ -1,7 +1,5 @@
 //! Named paths.
 
-use super::spec::PathSpec;
-
 /// A named path: `--path NAME`.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -131,16 +129,6 @@ impl Preset {
                 known.join(", ")
             )
         })
-    }
-
-    /// Returns the preset's options.
-    pub fn spec(&self) -> PathSpec {
-        let mut spec = PathSpec::default();
-        for (name, value) in self.options {
-            let field = spec.field(name).expect("presets name options of paths");
-            *field = Some((*value).to_owned());
-        }
-        spec
     }
 }
 

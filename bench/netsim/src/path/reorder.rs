@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use fathom_units::{duration_text, parse_duration, parse_part, parse_whole};
 
-use super::impairer::Departure;
-use crate::sim::Ecn;
+use super::departure::{Departure, Leaving};
 
 /// Default of `within=`, the longest wait of a packet for later ones. Our choice: the time of
 /// several packets above 1 Mbps, and less than a probe timeout.
@@ -108,21 +107,6 @@ impl FromStr for Reorder {
         };
         Ok(Self { part, distance })
     }
-}
-
-/// A packet whose last bit leaves the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaving {
-    /// Time at which the last bit leaves, in nanoseconds.
-    pub out: u64,
-    /// UDP payload in bytes.
-    pub payload: u32,
-    /// Connection or client of the packet.
-    pub flow: u64,
-    /// ECN field behind the link.
-    pub ecn: Option<Ecn>,
-    /// The caller's number for the packet, which identifies it when it is returned after a wait.
-    pub number: u32,
 }
 
 /// A packet that waits until others have passed.

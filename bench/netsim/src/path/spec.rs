@@ -344,6 +344,18 @@ impl PathSpec {
     }
 }
 
+impl Preset {
+    /// Returns the preset's options.
+    pub fn spec(&self) -> PathSpec {
+        let mut spec = PathSpec::default();
+        for (name, value) in self.options {
+            let field = spec.field(name).expect("presets name options of paths");
+            *field = Some((*value).to_owned());
+        }
+        spec
+    }
+}
+
 impl Path {
     /// Checks that QUIC connections can complete over the path.
     ///

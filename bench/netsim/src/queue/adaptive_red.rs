@@ -23,9 +23,8 @@ use std::fmt;
 use fathom_units::Rate;
 
 use super::automatic_red::AutomaticRed;
-use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
+use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::red::{Red, red_qdisc};
-use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
 /// Least time between two changes, in nanoseconds.

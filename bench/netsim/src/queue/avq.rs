@@ -27,9 +27,8 @@ use std::fmt;
 
 use fathom_units::Rate;
 
-use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
+use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
-use super::scheduler::AnyQueue;
 
 /// AVQ as users write it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -30,9 +30,8 @@ use fathom_units::{Rate, duration_text};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
+use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
-use super::scheduler::AnyQueue;
 
 /// Rise of BLUE's probability when the queue is full, and its fall when the queue is empty (CAKE).
 const RISE: f64 = 1.0 / 256.0;

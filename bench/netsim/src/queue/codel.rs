@@ -30,9 +30,8 @@ use std::time::Duration;
 
 use fathom_units::{Rate, duration_text};
 
-use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
+use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
-use super::scheduler::AnyQueue;
 use super::tc::{Qdisc, ecn_word};
 
 /// CoDel as users write it.

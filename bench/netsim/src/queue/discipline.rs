@@ -1,11 +1,11 @@
-//! First-in first-out queue disciplines, as pure verdicts on an arriving packet, and the
-//! declaration of a kind of queue.
+//! First-in first-out queue disciplines, as pure verdicts on an arriving packet; queues of either
+//! type; and the declaration of a kind of queue.
 
 use std::fmt;
 
 use fathom_units::Rate;
 
-use super::scheduler::AnyQueue;
+use super::scheduler::Scheduler;
 use super::tc::Qdisc;
 
 /// Bytes of a typical packet on the wire (Sync-TCP §4.4: 1420), for averages that decay by packet
@@ -47,6 +47,45 @@ pub enum Admission {
 pub trait Queue: fmt::Debug + Send {
     /// Returns the verdict on `arrival`.
     fn admit(&mut self, arrival: &Arrival) -> Admission;
+}
+
+/// A queue of either type, for [`Link::new`](crate::link::Link::new).
+#[derive(Debug)]
+pub enum AnyQueue {
+    /// First in, first out.
+    Fifo(Box<dyn Queue>),
+    /// A queue that schedules.
+    Scheduler(Box<dyn Scheduler>),
+}
+
+impl From<Box<dyn Queue>> for AnyQueue {
+    fn from(queue: Box<dyn Queue>) -> Self {
+        Self::Fifo(queue)
+    }
+}
+
+impl From<Box<dyn Scheduler>> for AnyQueue {
+    fn from(scheduler: Box<dyn Scheduler>) -> Self {
+        Self::Scheduler(scheduler)
+    }
+}
+
+impl<Q: Queue + 'static> From<Box<Q>> for AnyQueue {
+    fn from(queue: Box<Q>) -> Self {
+        Self::Fifo(queue)
+    }
+}
+
+impl AnyQueue {
+    /// Wraps a first-in first-out queue.
+    pub fn fifo(queue: impl Queue + 'static) -> Self {
+        Self::Fifo(Box::new(queue))
+    }
+
+    /// Wraps a queue that schedules.
+    pub fn scheduler(scheduler: impl Scheduler + 'static) -> Self {
+        Self::Scheduler(Box::new(scheduler))
+    }
 }
 
 /// Name, options and tc module of a kind of queue.

@@ -4,9 +4,8 @@ use std::fmt;
 
 use fathom_units::Rate;
 
-use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
+use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options;
-use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
 /// A first-in first-out queue that drops arriving packets that do not fit.

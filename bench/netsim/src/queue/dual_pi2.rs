@@ -41,9 +41,9 @@ use std::time::Duration;
 
 use fathom_units::{Rate, duration_text};
 
-use super::discipline::{Discipline, Kind};
+use super::discipline::{AnyQueue, Discipline, Kind};
 use super::options::{self, OptionError, on_off};
-use super::scheduler::{AnyQueue, Packets, Queued, Scheduler};
+use super::scheduler::{Packets, Queued, Scheduler};
 use crate::sim::Ecn;
 
 /// RFC 9332 appendix A.1: gains of the controller, before division by the worst round trip.

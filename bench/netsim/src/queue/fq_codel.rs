@@ -32,9 +32,9 @@ use std::time::Duration;
 
 use fathom_units::{Rate, duration_text};
 
-use super::discipline::{Discipline, Kind};
+use super::discipline::{AnyQueue, Discipline, Kind};
 use super::options::{self, OptionError, on_off};
-use super::scheduler::{AnyQueue, Packets, Queued, Scheduler};
+use super::scheduler::{Packets, Queued, Scheduler};
 use super::tc::{Qdisc, ecn_word};
 use crate::hash::mix;
 

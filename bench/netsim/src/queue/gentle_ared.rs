@@ -23,9 +23,8 @@ use fathom_units::Rate;
 
 use super::adaptive_red::{Allowed, MOST, Steered};
 use super::automatic_red::AutomaticRed;
-use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
+use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::red::Red;
-use super::scheduler::AnyQueue;
 
 /// A gARED queue.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `discipline.rs` | first-in first-out queues ([`Queue`]); a kind of queue ([`Discipline`]) |
+//! | `discipline.rs` | FIFO queues ([`Queue`]); any queue ([`AnyQueue`]); a kind ([`Discipline`]) |
 //! | `scheduler.rs` | queues that choose which packet goes next ([`Scheduler`]) |
 //! | `options.rs` | parser of `name=value,...` |
 //! | `automatic_red.rs` | RED with automatic parameters, shared by two kinds |
@@ -29,10 +29,10 @@ use std::str::FromStr;
 use fathom_units::Rate;
 
 pub use automatic_red::AutomaticRed;
-pub use discipline::{Admission, Arrival, Discipline, Kind, Queue};
+pub use discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 pub use drop_tail::DropTail;
 pub use red::{Marking, Red};
-pub use scheduler::{AnyQueue, Queued, Scheduler};
+pub use scheduler::{Queued, Scheduler};
 pub use tc::Qdisc;
 
 /// Declares the kinds of queues from their files: the modules, [`QueueSpec`], and the list of

@@ -48,9 +48,8 @@ use fathom_units::{Rate, duration_text};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
+use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
-use super::scheduler::AnyQueue;
 use super::tc::{Qdisc, ecn_word};
 
 /// RFC 8033 §4.4: length of a burst that passes, in nanoseconds.

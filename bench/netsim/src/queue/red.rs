@@ -30,9 +30,8 @@ use fathom_units::{Rate, math};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::discipline::{Admission, Arrival, Discipline, Kind, Queue, TYPICAL_PACKET};
+use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue, TYPICAL_PACKET};
 use super::options::{self, OptionError, on_off};
-use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
 /// Probability below which `mark=p` marks; from this value on it drops (ns-2 since April 2002).

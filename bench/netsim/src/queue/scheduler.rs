@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::discipline::Queue;
 use crate::sim::Ecn;
 
 /// A packet as a scheduler keeps it.
@@ -39,45 +38,6 @@ pub trait Scheduler: fmt::Debug + Send {
 
     /// Returns the bytes of the waiting packets.
     fn queued_bytes(&self) -> u64;
-}
-
-/// A queue of either type, for [`Link::new`](crate::link::Link::new).
-#[derive(Debug)]
-pub enum AnyQueue {
-    /// First in, first out.
-    Fifo(Box<dyn Queue>),
-    /// A queue that schedules.
-    Scheduler(Box<dyn Scheduler>),
-}
-
-impl From<Box<dyn Queue>> for AnyQueue {
-    fn from(queue: Box<dyn Queue>) -> Self {
-        Self::Fifo(queue)
-    }
-}
-
-impl From<Box<dyn Scheduler>> for AnyQueue {
-    fn from(scheduler: Box<dyn Scheduler>) -> Self {
-        Self::Scheduler(scheduler)
-    }
-}
-
-impl<Q: Queue + 'static> From<Box<Q>> for AnyQueue {
-    fn from(queue: Box<Q>) -> Self {
-        Self::Fifo(queue)
-    }
-}
-
-impl AnyQueue {
-    /// Wraps a first-in first-out queue.
-    pub fn fifo(queue: impl Queue + 'static) -> Self {
-        Self::Fifo(Box::new(queue))
-    }
-
-    /// Wraps a queue that schedules.
-    pub fn scheduler(scheduler: impl Scheduler + 'static) -> Self {
-        Self::Scheduler(Box::new(scheduler))
-    }
 }
 
 /// Packets in arrival order, and the sum of their bytes.

@@ -3,20 +3,18 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use fathom_units::parse_nonzero_duration;
 
-use super::forwarder::{Relay, Towards, Waiting};
-use super::{Line, RelayStats};
+use super::command::{CommandError, Control, Reply, Request};
+use super::forwarder::{Relay, Waiting};
+use super::line::Line;
+use super::passage::Towards;
 use crate::link::{Capacity, HasNoRate};
 use crate::path::{DirectedPath, PathEvent, PathSpec};
 
-/// Commands, each with an example, as help and error lines show them.
-pub const COMMANDS: &str = "rate 5Mbps, rtt 80ms, delay 40ms, loss 2%, jitter 5ms, reorder 1%, duplicate 1%, corrupt 1%, \
-     policer 10Mbps,burst=100kB, ecn bleach, each with up- in front for the way to the server, or with none for its value; \
-     blackout 3s, hold 200ms, mtu 1250, rebind, status, help";
 /// Options that a command can change.
 const OPTIONS: [&str; 9] =
     ["rate", "delay", "loss", "jitter", "reorder", "duplicate", "corrupt", "policer", "ecn"];
@@ -27,64 +25,6 @@ const MOST_EVENTS: usize = 64;
 const AT_ONCE: usize = 16;
 /// Longest blackout and hold.
 const LONGEST: Duration = Duration::from_secs(3_600);
-
-/// A command for a relay, and the channel for its answer.
-#[derive(Debug)]
-pub struct Request {
-    /// The command, without the end of its line.
-    pub command: String,
-    /// Channel that receives the answer within about 50 ms.
-    pub reply: Sender<Result<Reply, CommandError>>,
-}
-
-/// Answer to a command that was understood.
-#[derive(Clone, Debug)]
-pub enum Reply {
-    /// The command was executed.
-    Done,
-    /// Counts so far.
-    Status(Box<RelayStats>),
-    /// Help on the commands.
-    Help,
-}
-
-/// Reason why a command was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CommandError {
-    /// No command has this name.
-    #[error("'{0}' is no command; write {COMMANDS}")]
-    Unknown(String),
-    /// The command needs a value.
-    #[error("{0}: it needs a value; write such as {0} {1}")]
-    NoValue(&'static str, &'static str),
-    /// The command takes no value.
-    #[error("{0}: it takes no value; write {0}")]
-    TakesNoValue(&'static str),
-    /// The value is not possible for a path.
-    #[error("{0}")]
-    Value(String),
-    /// The option is fixed from the start.
-    #[error("{0}: only a new start of the link changes it; end it and write --{0}")]
-    Fixed(String),
-    /// The link has no rate to change.
-    #[error("{0}: {1}")]
-    NoRate(String, HasNoRate),
-    /// There is no link with a rate.
-    #[error("{0}: the link was started without a rate; start it with one, such as --rate 10Mbps")]
-    NoLink(String),
-    /// There are too many events.
-    #[error("{0} events are there already; wait until some are over")]
-    TooMany(usize),
-}
-
-/// State that a relay needs to handle commands.
-#[derive(Debug)]
-pub(super) struct Control {
-    requests: Receiver<Request>,
-    /// Options that were set only for the direction to the server; commands without `up-` leave
-    /// them unchanged.
-    only_up: Vec<String>,
-}
 
 impl Relay {
     /// Makes the relay handle commands from now on. `path` is the relay's path as written, with its

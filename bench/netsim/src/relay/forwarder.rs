@@ -12,11 +12,13 @@ use quinn_udp::{EcnCodepoint, RecvMeta};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::RelaySpec;
-use super::control::Control;
-use super::held::{Held, Passage, field, flow_of};
-use super::line::{Copies, Copy, Incoming, Line, LineStats};
+use super::command::Control;
+use super::held::Held;
+use super::line::{Copies, Copy, Incoming, Line};
+use super::passage::{Passage, Place, Towards, field, flow_of};
 use super::rebindings::Rebindings;
-use super::timing::{LATE, LineTimer, LineTiming, LoadMeter, RelayLimit, RelayLoad, limits};
+use super::stats::RelayStats;
+use super::timing::{LATE, LineTimer, LoadMeter};
 use crate::sim::Ecn;
 use crate::udp::Udp;
 
@@ -50,38 +52,6 @@ pub enum RelayError {
     /// A socket towards the server could not be opened.
     #[error("cannot open a socket towards {0}: {1}")]
     Open(SocketAddr, io::Error),
-}
-
-/// Counts of a relay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RelayStats {
-    /// Server to client.
-    pub down: LineStats,
-    /// Client to server.
-    pub up: LineStats,
-    /// Datagrams dropped by events in either direction: blackouts, a smaller MTU, rebindings.
-    pub cut_off: u64,
-    /// Datagrams dropped because too many bytes were in transit, or because the kernel accepted no
-    /// more or had no socket left.
-    pub overrun: u64,
-    /// Clients that kept their port at a rebinding because the kernel had no socket left.
-    pub not_rebound: u64,
-    /// Clients seen; a rebinding does not add to them.
-    pub clients: u64,
-    /// Times of the datagrams that left, server to client.
-    pub down_timing: LineTiming,
-    /// Times of the datagrams that left, client to server.
-    pub up_timing: LineTiming,
-    /// Resources of the machine that the relay needed.
-    pub load: RelayLoad,
-}
-
-impl RelayStats {
-    /// Returns the reasons why the relay or the machine, instead of the path, determined rates and
-    /// delays. Empty if there are none.
-    pub fn limits(&self) -> Vec<RelayLimit> {
-        limits([self.down_timing, self.up_timing], &self.load, self.overrun)
-    }
 }
 
 /// Opens a socket towards the server, from a free port.
@@ -133,15 +103,6 @@ const REBOUND: u8 = 3;
 /// Returns whether a packet has a short header, and so follows the handshake (RFC 8999 §5.2).
 fn is_short(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first & 0x80 == 0)
-}
-
-/// Number of a client's entrance, and the client's address.
-pub(super) type Place = (usize, SocketAddr);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Towards {
-    Client,
-    Server,
 }
 
 /// A datagram in transit. Ordered by time, then by arrival.

@@ -6,28 +6,35 @@
 //! |---|---|
 //! | `line.rs` | one direction: a pure state machine with the links and queues of virtual time |
 //! | `scheduled.rs` | lines whose queue schedules, so that a datagram's fate is known later |
+//! | `passage.rs` | a datagram's passage: its direction, its client and its ECN field |
 //! | `held.rs` | datagrams that wait in a line |
 //! | `rebindings.rs` | times at which clients get new ports |
+//! | `command.rs` | commands for a running relay, and their answers |
 //! | `control.rs` | changes of the path while the relay runs |
 //! | `timing.rs` | delay and lateness of datagrams, and whether the relay was the limit |
+//! | `stats.rs` | counts of a relay |
 //! | `forwarder.rs` | sockets, clients, the clock, the loop |
 //!
 //! Each client gets its own socket towards the server, as behind a NAT. ECN codepoints pass
 //! through, and queues that mark set CE.
 
+mod command;
 mod control;
 mod forwarder;
 mod held;
 mod line;
 #[cfg(test)]
 mod parity;
+mod passage;
 mod rebindings;
 mod scheduled;
+mod stats;
 mod timing;
 
-pub use control::{COMMANDS, CommandError, Reply, Request};
-pub use forwarder::{Passing, Relay, RelayError, RelayStats};
+pub use command::{COMMANDS, CommandError, Reply, Request};
+pub use forwarder::{Passing, Relay, RelayError};
 pub use line::{Copies, Copy, Incoming, Line, LineStats};
+pub use stats::RelayStats;
 pub use timing::{LATE, LineTiming, RelayLimit, RelayLoad};
 
 use crate::path::{DirectedPath, PathEvent};

@@ -1,7 +1,10 @@
 //! Lines whose queue schedules. The next datagram is known only when the link becomes free, so a
 //! datagram waits with the relay until then.
 
+use super::forwarder::{MOST_BYTES, Relay, Waiting};
+use super::held::Waits;
 use super::line::{Copies, Incoming, Line};
+use super::passage::{Passage, Towards, field, flow_of};
 use crate::link::Transmission;
 use crate::queue::Queued;
 use crate::sim::WIRE_OVERHEAD;
@@ -64,6 +67,46 @@ impl Line {
                 return Some((packet.packet, copies));
             }
         }
+    }
+}
+
+impl Relay {
+    /// Enters a datagram into a line whose queue schedules.
+    pub(super) fn enter_scheduled(&mut self, passage: Passage, datagram: &[u8]) {
+        let now = passage.at.as_nanos() as u64;
+        let cost = Waiting::cost(datagram.len());
+        self.depart_due(now);
+        if self.waiting_bytes + cost > MOST_BYTES {
+            self.stats.overrun += 1;
+            return;
+        }
+        let number = self.held.keep(passage, datagram);
+        self.waiting_bytes += cost;
+        let (payload, flow) = (datagram.len() as u32, flow_of(passage.client));
+        let incoming = Incoming { number, payload, flow, ecn: passage.ecn.map(field) };
+        if !self.line(passage.towards).enqueue(now, incoming) {
+            self.departs(number, [None; 2]);
+        }
+        self.depart_due(now);
+    }
+
+    /// Forwards the datagrams that left the queues of scheduling lines by `now`, or have waited
+    /// long enough for later ones.
+    pub(super) fn depart_due(&mut self, now: u64) {
+        for towards in [Towards::Client, Towards::Server] {
+            while let Some((number, copies)) = self.line(towards).depart(now) {
+                self.departs(number, copies);
+            }
+        }
+    }
+
+    fn departs(&mut self, number: u32, copies: Copies) {
+        let Waits { passage, contents, lost } = self.held.take(number);
+        self.waiting_bytes -= Waiting::cost(contents.len());
+        let lost = lost && copies[0].is_some();
+        self.stats.cut_off += u64::from(lost);
+        self.go_on(passage, if lost { [None; 2] } else { copies }, &contents);
+        self.held.store(number, contents);
     }
 }
 

@@ -9,8 +9,9 @@ use std::time::Duration;
 use fathom_units::Time;
 
 use super::core::{Agent, Arrived, Core, Event, Wire};
+use super::direction::Direction;
 use super::handle::SimHandle;
-use super::network::{AgentId, Direction, GroupId, Local};
+use super::network::{AgentId, GroupId, Local};
 
 /// A timer for deadlines that are reset on nearly every packet, mostly to a later time.
 ///

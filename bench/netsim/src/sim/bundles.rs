@@ -11,28 +11,11 @@ use std::time::Duration;
 
 use super::core::{Core, Event};
 use super::handle::SimHandle;
+use super::open_bundles::Bundle;
 
 /// Size of the smallest datagram that waits for others: the smallest full datagram of QUIC
 /// (RFC 9000 §14.1).
 const FULL: usize = 1_200;
-
-/// Open bundles.
-#[derive(Debug, Default)]
-pub(crate) struct Bundles {
-    /// Largest number of datagrams in a bundle; below 2 there are no bundles.
-    most: usize,
-    within: u64,
-    /// Open bundles by flow and sender.
-    open: Vec<Bundle>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Bundle {
-    packets: Vec<u32>,
-    /// Size of the bundle's datagrams. `opened` is the time of the first one.
-    size: usize,
-    opened: u64,
-}
 
 impl SimHandle {
     /// Makes the datagrams of stacks leave in bundles from now on. A bundle has at most `most`

@@ -4,9 +4,9 @@ use std::task::Waker;
 
 use fathom_units::Time;
 
-use super::bundles::Bundles;
 use super::event_queue::EventQueue;
 use super::network::{AgentId, Ecn, LinkId, Network};
+use super::open_bundles::Bundles;
 use super::timers::{TimerKey, Timers};
 use crate::backend::real_time::RealTime;
 

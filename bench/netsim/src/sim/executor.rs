@@ -14,6 +14,7 @@ use super::core::Core;
 use super::event_queue::EventQueue;
 use super::handle::{SimHandle, SimInner, Task};
 use super::network::Network;
+use super::open_bundles::Bundles;
 use super::timers::Timers;
 use crate::backend::real_time::{KernelLink, Punctuality, RealTime};
 
@@ -90,7 +91,7 @@ impl Executor {
             events: EventQueue::new(),
             timers: Timers::default(),
             net: Network::default(),
-            bundles: super::bundles::Bundles::default(),
+            bundles: Bundles::default(),
             agents: Vec::new(),
             real: None,
             processed: 0,

@@ -5,7 +5,8 @@ use std::task::Waker;
 use fathom_units::Time;
 
 use super::core::{Core, Event};
-use super::network::{Direction, Ecn, LinkId, SocketId, WIRE_OVERHEAD};
+use super::direction::Direction;
+use super::network::{Ecn, LinkId, SocketId, WIRE_OVERHEAD};
 use crate::hash::StableHash;
 use crate::link::{Purpose, Verdict};
 use crate::path::{Departure, Leaving};

@@ -11,9 +11,10 @@
 //! | `core.rs` | the state that time advances, behind one lock; the agents' view of it |
 //! | `event_queue.rs` | events in order of (time, sequence) |
 //! | `network.rs` | links, sockets, groups, flows, and the store of packets |
+//! | `direction.rs` | direction of a packet: from the client or from the server |
 //! | `flow_counts.rs` | counts of a flow's datagrams by span of time |
 //! | `forward.rs` | forwarding of packets from sender to receiver |
-//! | `bundles.rs` | datagrams that leave their sender together (GSO) |
+//! | `bundles.rs`, `open_bundles.rs` | datagrams that leave their sender together (GSO) |
 //! | `scheduled.rs` | forwarding over a link whose queue schedules |
 //! | `needs.rs` | bytes that flows need to send, to recognise duplicates |
 //! | `socket.rs` | sockets, and all functions of the handle that concern the network |
@@ -23,6 +24,7 @@
 mod agent;
 mod bundles;
 pub(crate) mod core;
+mod direction;
 mod event_queue;
 mod executor;
 mod flow_counts;
@@ -30,6 +32,7 @@ mod forward;
 mod handle;
 mod needs;
 pub(crate) mod network;
+mod open_bundles;
 mod scheduled;
 mod sleep;
 mod socket;

@@ -7,7 +7,7 @@
 //! sums are kept. The kind of a packet is inferred from outside: a long header by its first byte,
 //! an acknowledgement by its size.
 
-use super::network::Direction;
+use super::direction::Direction;
 use crate::link::Purpose;
 
 /// Bytes of a 1-RTT packet's UDP payload that are not stream data, without the connection ID: first

@@ -12,6 +12,7 @@ use std::time::Duration;
 use fathom_units::Time;
 use parking_lot::Mutex;
 
+use super::direction::Direction;
 use super::flow_counts::{FlowCounts, FlowSpans};
 use super::needs::Needs;
 use crate::hash::StableHash;
@@ -114,12 +115,6 @@ pub(crate) struct Flow {
     pub(crate) counts: FlowSpans,
     /// Owner of the flow if it ends at an agent instead of at the group's sockets.
     pub(crate) local: Option<Local>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Up,
-    Down,
 }
 
 pub(crate) struct Packet {

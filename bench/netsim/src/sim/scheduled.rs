@@ -2,8 +2,9 @@
 //! and the queue chooses it.
 
 use super::core::{Core, Event};
+use super::direction::Direction;
 use super::forward::note;
-use super::network::{Direction, Ecn, LinkId};
+use super::network::{Ecn, LinkId};
 use crate::link::Verdict;
 use crate::queue::Queued;
 

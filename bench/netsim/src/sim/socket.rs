@@ -17,9 +17,10 @@ use parking_lot::Mutex;
 use crate::link::{Link, LinkStats};
 use crate::path::{Impairer, ImpairmentCounts};
 
+use super::direction::Direction;
 use super::flow_counts::{FlowCounts, FlowSpans};
 use super::handle::SimHandle;
-use super::network::{Direction, Ecn, Group, GroupId, LinkId, NetStats, SocketId, Tap};
+use super::network::{Ecn, Group, GroupId, LinkId, NetStats, SocketId, Tap};
 
 const PORT: u16 = 443;
 /// Datagrams a stack may send at once (Linux GSO allows 64; quinn uses at most 10).

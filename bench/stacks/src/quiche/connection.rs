@@ -20,14 +20,10 @@ use self::driver::Driver;
 use super::native::Quic;
 use super::router::{Route, Router, wait};
 use super::send_batch::SendBatch;
-use super::stream::{RecvStream, SendStream};
 use super::{ConnectionRng, monitor};
 use crate::native::{NativeMonitor, NativeWatch};
 use crate::settings::Sessions;
 use crate::traits::{Close, CloseKind, Closer, ConnectionStats, Monitor};
-
-/// Both halves of a bidirectional stream.
-type Halves = (SendStream, RecvStream);
 
 /// Direction of streams, bidirectional or unidirectional, as bit 1 of the stream number
 /// (RFC 9000 §2.1).
@@ -313,7 +309,7 @@ impl Connection {
 
     /// Opens a stream once the peer's limit permits. Returns its number and whether it starts in
     /// 0-RTT.
-    async fn open(&self, dir: Dir) -> Result<(u64, bool), Close> {
+    pub(super) async fn open(&self, dir: Dir) -> Result<(u64, bool), Close> {
         let shared = self.shared();
         wait(&shared.credit, || {
             shared.with(|state| {
@@ -336,20 +332,6 @@ impl Connection {
             })
         })
         .await
-    }
-
-    pub(super) async fn open_stream(&self) -> Result<(SendStream, RecvStream, bool), Close> {
-        let (id, early) = self.open(Dir::Bi).await?;
-        let recv = RecvStream::new(self.clone(), id);
-        Ok((SendStream::new(self.clone(), id), recv, early))
-    }
-
-    pub(super) async fn open_bi(&self) -> Result<Halves, Close> {
-        self.open_stream().await.map(|(send, recv, _)| (send, recv))
-    }
-
-    pub(super) async fn open_uni(&self) -> Result<SendStream, Close> {
-        self.open(Dir::Uni).await.map(|(id, _)| SendStream::new(self.clone(), id))
     }
 
     /// Queues a datagram. If the queue would exceed its limit, drops the oldest datagrams first,
@@ -392,7 +374,7 @@ impl Connection {
     }
 
     /// Returns the peer's next stream and whether it began in 0-RTT.
-    async fn accept(&self, dir: Dir) -> Result<(u64, bool), Close> {
+    pub(super) async fn accept(&self, dir: Dir) -> Result<(u64, bool), Close> {
         let shared = self.shared();
         wait(&shared.incoming[dir as usize], || {
             let mut state = shared.state();
@@ -402,19 +384,6 @@ impl Connection {
             }
         })
         .await
-    }
-
-    pub(super) async fn accept_stream(&self) -> Result<(SendStream, RecvStream, bool), Close> {
-        let (id, early) = self.accept(Dir::Bi).await?;
-        Ok((SendStream::new(self.clone(), id), RecvStream::new(self.clone(), id), early))
-    }
-
-    pub(super) async fn accept_bi(&self) -> Result<Halves, Close> {
-        self.accept_stream().await.map(|(send, recv, _)| (send, recv))
-    }
-
-    pub(super) async fn accept_uni(&self) -> Result<RecvStream, Close> {
-        self.accept(Dir::Uni).await.map(|(id, _)| RecvStream::new(self.clone(), id))
     }
 
     /// Resolves to `None` when the peer has acknowledged all data of the stream and its end, or to

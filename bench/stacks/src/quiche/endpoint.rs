@@ -18,8 +18,8 @@ use quinn::{AsyncUdpSocket, Runtime, TokioRuntime, VarInt};
 
 use super::connection::{Connection, Role};
 use super::native::Quic;
-use super::router::{Cid, LARGEST, PacketPath, Route, Router};
-use super::stack::{self, ConnectionId, Header, RetryConnectionIds};
+use super::router::{Incoming, LARGEST, Route, Router};
+use super::stack::{self, ConnectionId, RetryConnectionIds};
 use super::stream::{RecvStream, SendStream};
 use super::{ConnectionRng, Share, h3};
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
@@ -293,23 +293,6 @@ impl traits::Endpoint for Endpoint {
 
 /// quiche's default (RFC 9002 §6.2.2).
 const INITIAL_RTT: Duration = Duration::from_millis(333);
-
-/// A client's connection attempt.
-pub struct Incoming {
-    pub(super) header: Header<'static>,
-    /// Destination connection ID of the client's first packet, if a Retry token proves it.
-    pub(super) original: Option<Vec<u8>>,
-    pub(super) id: Cid,
-    pub(super) rng: ConnectionRng,
-    pub(super) path: PacketPath,
-    pub(super) route: Route,
-}
-
-impl fmt::Debug for Incoming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Incoming").field("from", &self.path.from).finish_non_exhaustive()
-    }
-}
 
 impl traits::Incoming for Incoming {
     fn remote_address(&self) -> SocketAddr {

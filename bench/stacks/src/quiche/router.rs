@@ -2,6 +2,7 @@
 //! connection.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::future::Future;
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
@@ -17,7 +18,6 @@ use quinn::{AsyncUdpSocket, Runtime};
 use ring::hmac;
 use tokio::sync::Notify;
 
-use super::endpoint::Incoming;
 use super::stack::{self, ConnectionId, Header};
 use super::stateless::{RetryTokens, refusal, version_negotiation};
 use super::{ConnectionRng, run_at};
@@ -239,6 +239,23 @@ impl Drop for Route {
             self.router.idle.notify_waiters();
             routes.waker.take().into_iter().for_each(Waker::wake);
         }
+    }
+}
+
+/// A client's connection attempt.
+pub struct Incoming {
+    pub(super) header: Header<'static>,
+    /// Destination connection ID of the client's first packet, if a Retry token proves it.
+    pub(super) original: Option<Vec<u8>>,
+    pub(super) id: Cid,
+    pub(super) rng: ConnectionRng,
+    pub(super) path: PacketPath,
+    pub(super) route: Route,
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming").field("from", &self.path.from).finish_non_exhaustive()
     }
 }
 

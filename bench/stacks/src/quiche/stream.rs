@@ -1,4 +1,4 @@
-//! The sending and receiving halves of a stream.
+//! The sending and receiving halves of a stream, and how a connection opens and accepts streams.
 
 use std::fmt;
 use std::future::Future;
@@ -10,7 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use quinn::VarInt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection::Connection;
+use super::connection::{Connection, Dir};
 use super::native::Quic;
 use super::stack;
 use super::stack::{Error, Shutdown};
@@ -102,7 +102,7 @@ impl fmt::Debug for SendStream {
 }
 
 impl SendStream {
-    pub(super) fn new(connection: Connection, id: u64) -> Self {
+    fn new(connection: Connection, id: u64) -> Self {
         connection.shared().state().streams.writers.insert(id, None);
         Self { connection, id, closed: false, stopped: None }
     }
@@ -260,7 +260,7 @@ impl fmt::Debug for RecvStream {
 }
 
 impl RecvStream {
-    pub(super) const fn new(connection: Connection, id: u64) -> Self {
+    const fn new(connection: Connection, id: u64) -> Self {
         Self { connection, id, ended: None, rest: Bytes::new() }
     }
 
@@ -353,5 +353,37 @@ impl AsyncRead for RecvStream {
         let length = self.rest.len().min(buffer.remaining());
         buffer.put_slice(&self.rest.split_to(length));
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Both halves of a bidirectional stream.
+type Halves = (SendStream, RecvStream);
+
+impl Connection {
+    pub(super) async fn open_stream(&self) -> Result<(SendStream, RecvStream, bool), Close> {
+        let (id, early) = self.open(Dir::Bi).await?;
+        let recv = RecvStream::new(self.clone(), id);
+        Ok((SendStream::new(self.clone(), id), recv, early))
+    }
+
+    pub(super) async fn open_bi(&self) -> Result<Halves, Close> {
+        self.open_stream().await.map(|(send, recv, _)| (send, recv))
+    }
+
+    pub(super) async fn open_uni(&self) -> Result<SendStream, Close> {
+        self.open(Dir::Uni).await.map(|(id, _)| SendStream::new(self.clone(), id))
+    }
+
+    pub(super) async fn accept_stream(&self) -> Result<(SendStream, RecvStream, bool), Close> {
+        let (id, early) = self.accept(Dir::Bi).await?;
+        Ok((SendStream::new(self.clone(), id), RecvStream::new(self.clone(), id), early))
+    }
+
+    pub(super) async fn accept_bi(&self) -> Result<Halves, Close> {
+        self.accept_stream().await.map(|(send, recv, _)| (send, recv))
+    }
+
+    pub(super) async fn accept_uni(&self) -> Result<RecvStream, Close> {
+        self.accept(Dir::Uni).await.map(|(id, _)| RecvStream::new(self.clone(), id))
     }
 }

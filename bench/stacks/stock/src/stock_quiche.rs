@@ -29,8 +29,9 @@ use fathom_quiche_stock::quiche as stack;
 use fathom_stacks::Controller;
 
 pub use self::connection::Connection;
-pub use self::endpoint::{Connecting, Endpoint, Incoming};
+pub use self::endpoint::{Connecting, Endpoint};
 use self::native::{Quic, native, needs_pacing};
+pub use self::router::Incoming;
 pub use self::stream::{RecvStream, SendStream};
 
 /// Placeholder: nothing takes these random numbers.

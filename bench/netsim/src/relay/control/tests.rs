@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::path::Impairments;
+use crate::relay::passage::Passage;
 use crate::relay::{Incoming, RelaySpec};
 
 const MS: u64 = 1_000_000;
@@ -110,8 +111,7 @@ fn a_new_rate_moves_datagrams_that_are_on_their_way() {
     let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
     let client = (0, "127.0.0.1:9".parse().unwrap());
     for number in 0..3 {
-        let passage =
-            super::super::held::Passage { towards: Towards::Client, client, ecn: None, at: at(0) };
+        let passage = Passage { towards: Towards::Client, client, ecn: None, at: at(0) };
         let incoming = Incoming { number, payload: 972, flow: 0, ecn: None };
         let copies = relay.down.arrive(0, incoming).unwrap();
         relay.go_on(passage, copies, &[0; 972]);

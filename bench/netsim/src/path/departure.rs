@@ -1,0 +1,31 @@
+//! A packet at the end of a link: as its last bit leaves the link, and as it departs behind the
+//! impairments.
+
+use crate::sim::Ecn;
+
+/// A packet whose last bit leaves the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// Time at which the last bit leaves, in nanoseconds.
+    pub out: u64,
+    /// UDP payload in bytes.
+    pub payload: u32,
+    /// Connection or client of the packet.
+    pub flow: u64,
+    /// ECN field behind the link.
+    pub ecn: Option<Ecn>,
+    /// The caller's number for the packet, which identifies it when it is returned after a wait.
+    pub number: u32,
+}
+
+/// A packet behind the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Time at which the packet arrives at the far end of the link, propagation delay included, in
+    /// nanoseconds.
+    pub at: u64,
+    /// Number of the payload bit that is changed.
+    pub flip: Option<u32>,
+    /// Whether the packet arrives twice.
+    pub duplicated: bool,
+}
