@@ -10,9 +10,10 @@ use serde::Serialize;
 use super::chance::{VALUES, mean, piece_difference, piece_interval, quantile, quantile_interval};
 use super::compare::{Values, figures, not_comparable};
 use super::connection::Connection;
+use super::error::AnalyzeError;
 use super::page::Drawn;
 use super::responses::Class;
-use super::source::{AnalyzeError, Source};
+use super::source::Source;
 
 /// Name for connections whose log names no controller.
 const NOT_NAMED: &str = "not named";

@@ -6,8 +6,9 @@ use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
 
 use super::chance::{Draw, Statistic, mean, quantile, ratio_interval};
+use super::error::AnalyzeError;
 use super::page::{Drawing, Drawn, Page, Sheet, fraction, millis, short_names};
-use super::source::{AnalyzeError, Source};
+use super::source::Source;
 
 /// A value of a file, compared with the first file's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

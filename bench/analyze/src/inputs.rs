@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::source::AnalyzeError;
+use crate::error::AnalyzeError;
 
 /// Name extensions of logs and tables, and of compressed files.
 const NAMES: [&str; 3] = ["sqlog", "qlog", "csv"];

@@ -4,6 +4,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `source.rs` | any file as connections and responses |
+//! | `error.rs` | reasons why a file gives no result |
 //! | `inputs.rs` | files of a folder, and files left out |
 //! | `connection.rs` | the tcpRTT series of a connection from the events of its log |
 //! | `responses.rs` | response times from stream bytes; tables of `fathom load` |
@@ -20,6 +21,7 @@ mod by_controller;
 mod chance;
 mod compare;
 mod connection;
+mod error;
 mod inputs;
 mod kept;
 mod loss;
@@ -34,12 +36,13 @@ pub use by_controller::{
     by_controller,
 };
 pub use compare::{Compared, Comparison, compare};
+pub use error::AnalyzeError;
 pub use inputs::{LeftOut, files_of, grouped};
 pub use kept::Kept;
 pub use loss::{LossAnswer, Verdict, loss_delay};
 pub use page::{Drawing, Drawn, Page, Sheet};
 pub use response::{ResponseAnswer, response};
-pub use source::{AnalyzeError, Source, Tap, gather, gather_folder, gather_with, open};
+pub use source::{Source, Tap, gather, gather_folder, gather_with, open};
 
 pub use self::connection::{Connection, FirstPath};
 pub use self::responses::{Class, ResponseTime};

@@ -17,8 +17,9 @@ use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
 
 use super::chance::{Marked, piece_interval, rotation_test, share_interval};
+use super::error::AnalyzeError;
 use super::page::{Drawing, Drawn, Page, Sheet, fraction, millis, percent, percents};
-use super::source::{AnalyzeError, Source};
+use super::source::Source;
 
 /// Minimum number of losses, and of round trips, for a result.
 const FEW_LOSSES: u64 = 10;

@@ -6,10 +6,11 @@ use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
 
 use super::chance::quantile_interval;
+use super::error::AnalyzeError;
 use super::loss::several;
 use super::page::{Drawing, Drawn, Page, Sheet, fraction, millis, short_names};
 use super::responses::{Class, ResponseTime};
-use super::source::{AnalyzeError, Source};
+use super::source::Source;
 
 /// Percentiles shown.
 const SHOWN: [(f64, &str); 4] = [(0.5, "median"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99")];

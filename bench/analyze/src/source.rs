@@ -8,23 +8,10 @@ use fathom_qlog::{
 use serde::Serialize;
 
 use super::connection::{Builder, Connection};
+use super::error::AnalyzeError;
 use super::inputs::{files_of, grouped};
 use super::kept::Kept;
 use super::responses::{ResponseTime, table};
-
-/// Reason why a file gives no result, in one line with the file's name.
-#[derive(Debug, thiserror::Error)]
-pub enum AnalyzeError {
-    /// The file cannot be read.
-    #[error("'{0}' {1}")]
-    File(String, String),
-    /// The log has no events, as for a connection that was never established.
-    #[error("'{0}' {1}")]
-    Empty(String, String),
-    /// The file has nothing for this analysis.
-    #[error("{0}")]
-    Nothing(String),
-}
 
 /// Contents of a file.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -10,8 +10,10 @@
 //! | [`stack`] | QUIC stacks under the laboratory's HTTP/3 |
 //! | [`provenance`] | versions of the software that made a result |
 //! | [`http`] | the HTTP/3 server and client |
+//! | `flow_control`, `tcp` | the largest window of a sender; settings and counts of TCP |
 
 pub mod compare;
+mod flow_control;
 pub mod http;
 mod json;
 pub mod measures;
@@ -19,3 +21,4 @@ pub mod provenance;
 pub mod scenario;
 pub mod stack;
 pub mod study;
+mod tcp;

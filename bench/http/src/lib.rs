@@ -12,6 +12,7 @@
 //! | `confinement.rs` | whether a path stays below a folder in every reading |
 //! | `conditional.rs` | conditional requests and ranges |
 //! | `request.rs` | a request as received, over any version of HTTP |
+//! | `response.rs` | a response: its status, header fields and body |
 //! | `proxy/` | the reverse proxy: requests that an upstream server answers |
 //! | `regular_file.rs` | opening files without blocking on pipes or devices |
 //! | `files.rs` | served files, with a limit of open descriptors |
@@ -46,6 +47,7 @@ pub mod probe;
 pub mod proxy;
 mod regular_file;
 pub mod request;
+mod response;
 pub mod served_identity;
 pub mod server;
 pub mod site;

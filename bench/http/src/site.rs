@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::ALLOW;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 
@@ -14,64 +14,14 @@ use crate::descriptors::Descriptors;
 pub use crate::files::ServedFile;
 use crate::files::{Files, is_missing, is_shown};
 use crate::limits::Limits;
-use crate::proxy::{Proxy, UpstreamBody};
+use crate::proxy::Proxy;
 use crate::request::SiteRequest;
+pub use crate::response::{Body, SiteResponse};
+use crate::response::{RETRY_AFTER, plain};
 use tokio::sync::mpsc;
-
-/// Seconds after which a request answered with 503 may be repeated (RFC 9110 §10.2.3). A full
-/// server soon has room.
-pub(crate) const RETRY_AFTER: &str = "1";
 
 /// Methods that are supported for local content.
 const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
-
-/// The response to a request.
-#[derive(Debug)]
-pub struct SiteResponse {
-    /// Status.
-    pub status: StatusCode,
-    /// Header fields.
-    pub headers: HeaderMap,
-    /// Delay before the response.
-    pub wait: Duration,
-    /// The body, empty for HEAD.
-    pub body: Body,
-    /// Value of `content-length`: the length of the body, or of the body that GET would get. `None`
-    /// if only the end of the body determines its length.
-    pub length: Option<u64>,
-}
-
-impl SiteResponse {
-    /// Returns a response with a body of this type and length.
-    fn new(status: StatusCode, content_type: &str, length: u64, body: Body) -> Self {
-        let mut headers = HeaderMap::with_capacity(4);
-        headers.insert(CONTENT_LENGTH, length.into());
-        if let Ok(value) = HeaderValue::from_str(content_type) {
-            headers.insert(CONTENT_TYPE, value);
-        }
-        Self { status, headers, wait: Duration::ZERO, body, length: Some(length) }
-    }
-
-    /// Returns a response with a status that has no content.
-    fn without_content(status: StatusCode, headers: HeaderMap) -> Self {
-        Self { status, headers, wait: Duration::ZERO, body: Body::Empty, length: None }
-    }
-}
-
-/// Body of a response.
-#[derive(Debug)]
-pub enum Body {
-    /// No body.
-    Empty,
-    /// This many zero bytes.
-    Zeros(u64),
-    /// A short text.
-    Text(String),
-    /// A file. At most its length at opening is sent.
-    File(ServedFile),
-    /// Body from an upstream server.
-    Upstream(Box<UpstreamBody>),
-}
 
 /// A root folder and synthetic content.
 #[derive(Clone, Debug)]
@@ -324,17 +274,10 @@ fn synthetic(path: &str, limits: &Limits) -> Option<Result<(Duration, u64), Stri
     Some(Ok((wait, bytes)))
 }
 
-pub(crate) fn plain(status: StatusCode, text: &str) -> SiteResponse {
-    SiteResponse::new(
-        status,
-        "text/plain; charset=utf-8",
-        text.len() as u64,
-        Body::Text(text.into()),
-    )
-}
-
 #[cfg(test)]
 mod tests {
+    use http::header::CONTENT_TYPE;
+
     use super::*;
 
     fn site(root: Option<&Path>) -> Site {

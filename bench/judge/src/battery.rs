@@ -6,11 +6,12 @@ use fathom_metrics::Bounds;
 use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::CPU_PER_ACK;
 use crate::measure::Quantity;
 
 static CRITERIA: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/criteria");
 const THRESHOLDS: &str = include_str!("../thresholds.toml");
+/// Name of the threshold of CPU time per ACK frame, which no criterion uses.
+pub(crate) const CPU_PER_ACK: &str = "cpu-per-ack";
 
 /// All criteria, in the order of RFC 9743's sections, and the thresholds.
 #[derive(Clone, Debug)]

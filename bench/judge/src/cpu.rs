@@ -11,16 +11,13 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use self::quinn_load::QuinnLoad;
-use crate::battery::Threshold;
+use crate::battery::{CPU_PER_ACK, Threshold};
 use crate::plan::JudgePlan;
-use crate::scorecard::Scorecard;
 use crate::verdict::Verdict;
 
 #[path = "../../../cc/benches/ack_cost/quinn_load.rs"]
 mod quinn_load;
 
-/// Name of the threshold.
-pub(crate) const CPU_PER_ACK: &str = "cpu-per-ack";
 /// Number of rounds in which both controllers take turns. The interval is over rounds, so load that
 /// affects both controllers of a round cancels out.
 const ROUNDS: usize = 40;
@@ -51,15 +48,6 @@ impl CpuPerAck {
             thresholds.get(CPU_PER_ACK).map(Threshold::text).unwrap_or_default(),
             self.verdict.text()
         )
-    }
-}
-
-impl Scorecard {
-    /// Adds the result of [`cpu_per_ack`].
-    pub fn add_cpu(&mut self, cpu: CpuPerAck, plan: &JudgePlan) {
-        self.thresholds
-            .insert(CPU_PER_ACK.to_owned(), plan.battery.thresholds[CPU_PER_ACK].clone());
-        self.cpu = Some(cpu);
     }
 }
 

@@ -9,7 +9,7 @@ use fathom_experiments::study::StudyRunResult;
 use fathom_netsim::backend::Backend;
 use serde::{Deserialize, Serialize};
 
-use crate::battery::{Check, Criterion, Relation, Strength, Test, Threshold, behind};
+use crate::battery::{CPU_PER_ACK, Check, Criterion, Relation, Strength, Test, Threshold, behind};
 use crate::cpu::CpuPerAck;
 use crate::measure::{Quantity, Requests};
 use crate::plan::{CONTROLLER, JudgePlan, TEST, test_name};
@@ -375,6 +375,13 @@ impl Scorecard {
         }
         serde_json::from_str(text)
             .map_err(|e| format!("it is no whole scorecard ({e}); make it again"))
+    }
+
+    /// Adds the result of [`cpu_per_ack`](crate::cpu_per_ack).
+    pub fn add_cpu(&mut self, cpu: CpuPerAck, plan: &JudgePlan) {
+        self.thresholds
+            .insert(CPU_PER_ACK.to_owned(), plan.battery.thresholds[CPU_PER_ACK].clone());
+        self.cpu = Some(cpu);
     }
 
     /// Describes the basis of a verdict: the value and the threshold, or the reason why there is

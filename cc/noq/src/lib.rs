@@ -93,8 +93,10 @@
 mod adapter;
 mod crypto;
 mod handshake_data;
+mod packet_key;
 mod shaping_socket;
 mod stack;
+mod udp_socket;
 mod wiring;
 
 use fathom_cc::Capabilities;

@@ -38,8 +38,8 @@ impl HeaderKey for Header {
     }
 }
 
-/// A packet key. Its [`PacketKey`] implementation is in `stack`, because stacks with several paths
-/// also pass a packet's path.
+/// A packet key. Its [`PacketKey`] implementation is in `packet_key`, because stacks with several
+/// paths also pass a packet's path.
 pub(crate) struct Packet(pub(crate) PacketProtection);
 
 impl From<PacketProtection> for Packet {

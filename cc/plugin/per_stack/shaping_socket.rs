@@ -75,8 +75,8 @@ impl fmt::Debug for ShapingSocket {
     }
 }
 
-/// The wrapped socket. Its [`AsyncUdpSocket`] implementation is in `stack`, because stacks send in
-/// different ways.
+/// The wrapped socket. Its [`AsyncUdpSocket`] implementation is in `udp_socket`, because stacks
+/// send in different ways.
 pub(crate) struct Wrapped {
     pub(crate) inner: Pointer<dyn AsyncUdpSocket>,
     pub(crate) shaper: Shaper,

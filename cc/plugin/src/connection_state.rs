@@ -25,7 +25,6 @@ use parking_lot::Mutex;
 use crate::clock::ConnectionClock;
 use crate::close_error::CloseError;
 use crate::config::{ConnectionConfig, PluginError};
-use crate::endpoint::SharedEndpoint;
 use crate::key_counts::KeyCounts;
 use crate::negotiation::Negotiation;
 use crate::path_signals::PathSignals;
@@ -36,13 +35,24 @@ use crate::stamp_writer::StampWriter;
 
 pub(crate) use controllers::LockedState;
 
+/// Identity of an endpoint whose connections share a configuration.
+#[derive(Clone, Default)]
+pub(crate) struct EndpointId(Arc<()>);
+
+impl EndpointId {
+    /// Returns whether both identify the same endpoint.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// Shared state of one connection. Plug-ins for stacks with sessions only pass it on.
 pub struct ConnectionState {
     clock: ConnectionClock,
     provided: Capabilities,
     controller_config: Option<Arc<dyn ControllerConfig>>,
     /// The endpoint, if the connection shares a configuration with others.
-    endpoint: Option<Arc<SharedEndpoint>>,
+    endpoint: Option<EndpointId>,
     observer: Option<Arc<dyn Observer>>,
     /// Whether ACK frames are read for the report.
     monitors_acks: bool,
@@ -124,12 +134,12 @@ impl ConnectionState {
     }
 
     /// Marks this connection as one that shares the configuration of `endpoint`.
-    pub(crate) fn of_endpoint(mut self, endpoint: &Arc<SharedEndpoint>) -> Self {
-        self.endpoint = Some(Arc::clone(endpoint));
+    pub(crate) fn of_endpoint(mut self, endpoint: &EndpointId) -> Self {
+        self.endpoint = Some(endpoint.clone());
         self
     }
 
-    pub(crate) const fn endpoint(&self) -> Option<&Arc<SharedEndpoint>> {
+    pub(crate) const fn endpoint(&self) -> Option<&EndpointId> {
         self.endpoint.as_ref()
     }
 

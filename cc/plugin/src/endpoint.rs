@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use fathom_cc::Capabilities;
 
 use crate::config::PluginError;
-use crate::connection_state::ConnectionState;
+use crate::connection_state::{ConnectionState, EndpointId};
 use crate::core::Core;
 
 thread_local! {
@@ -29,6 +29,7 @@ thread_local! {
 
 /// Settings shared by those connections of an endpoint that were not wired one by one.
 pub struct SharedEndpoint {
+    id: EndpointId,
     core: Core,
     /// Capabilities that the stack itself provides.
     bare: Capabilities,
@@ -41,13 +42,13 @@ impl fmt::Debug for SharedEndpoint {
 }
 
 impl SharedEndpoint {
-    pub(crate) const fn new(core: Core, bare: Capabilities) -> Self {
-        Self { core, bare }
+    pub(crate) fn new(core: Core, bare: Capabilities) -> Self {
+        Self { id: EndpointId::default(), core, bare }
     }
 
     /// Creates the state of a connection whose session starts on this thread now.
-    pub(crate) fn start_connection(self: &Arc<Self>) -> Arc<ConnectionState> {
-        let state = Arc::new(self.core.connection(self.bare, None).of_endpoint(self));
+    pub(crate) fn start_connection(&self) -> Arc<ConnectionState> {
+        let state = Arc::new(self.core.connection(self.bare, None).of_endpoint(&self.id));
         state.enter();
         state
     }
@@ -60,9 +61,9 @@ impl SharedEndpoint {
 
     /// Returns the state of the connection that this thread is processing. If it belongs to another
     /// endpoint, returns the state of a new connection without a session.
-    fn current(self: &Arc<Self>) -> Arc<ConnectionState> {
+    fn current(&self) -> Arc<ConnectionState> {
         let current = CURRENT.with_borrow(Weak::upgrade);
-        current.filter(|state| state.is_of(self)).unwrap_or_else(|| self.without_session())
+        current.filter(|state| state.is_of(&self.id)).unwrap_or_else(|| self.without_session())
     }
 }
 
@@ -121,7 +122,7 @@ impl ConnectionState {
         }
     }
 
-    fn is_of(&self, endpoint: &Arc<SharedEndpoint>) -> bool {
-        self.endpoint().is_some_and(|own| Arc::ptr_eq(own, endpoint))
+    fn is_of(&self, endpoint: &EndpointId) -> bool {
+        self.endpoint().is_some_and(|own| own.is(endpoint))
     }
 }

@@ -42,8 +42,10 @@
 
 mod adapter;
 mod crypto;
+mod packet_key;
 mod shaping_socket;
 mod stack;
+mod udp_socket;
 mod wiring;
 
 use fathom_cc::Capabilities;

@@ -4,7 +4,7 @@ use fathom_cc::{Rate, catalogue};
 use fathom_netsim::path::parse_rate;
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
-use super::plan::provided_to;
+use super::capabilities::provided_to;
 use crate::scenario::{BackgroundSpec, PlanError, Shaping, Timestamps, TrafficSpec};
 use crate::stack::{Controller, DATAGRAM, Stack, native_name};
 

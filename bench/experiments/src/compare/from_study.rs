@@ -12,8 +12,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::{Table, Value};
 
-use super::plan::{AUTO, Checked, Plan};
-use super::result::{FORWARD, REVERSE};
+use super::plan::{AUTO, Checked, FORWARD, Plan, REVERSE};
 use super::to_study::study_document;
 use crate::scenario::{
     BackgroundSpec, KeepSpec, PlanError, ScenarioSpec, TrafficSpec, Workload, parse_load,

@@ -4,22 +4,24 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use fathom_cc::Rate;
 use fathom_cc::units::duration_text;
-use fathom_cc::{Capabilities, Rate};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::{Path, PathSpec};
 use fathom_netsim::queue::QueueSpec;
 
 use super::beside::Beside;
-use super::result::{FORWARD, REVERSE};
-use super::unused;
+use super::capabilities::provided_to;
 use crate::scenario::{
-    Chain, Connections, MaxWindow, Period, PlanError, Shaping, TcpSettings, Timestamps, Web,
-    WebLoad, Workload, check_gso, parse_load, provided,
+    Chain, Connections, MaxWindow, Period, PlanError, Shaping, Timestamps, Web, WebLoad, Workload,
+    check_gso, parse_load,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::check_seeds;
 
+/// Names of a group of traffic, and of the link from its servers to its clients.
+pub(super) const FORWARD: (&str, &str) = ("forward", "left-right");
+pub(super) const REVERSE: (&str, &str) = ("reverse", "right-left");
 /// Workloads whose load is the field `load` of a plan.
 const LOADED: [&str; 4] = ["packmime", "web", "page", "pages"];
 /// Maximum number of responses of a run.
@@ -251,8 +253,44 @@ impl Plan {
             seeds,
             max_window: self.max_window.parse().map_err(|e| field("max-window", e))?,
         };
-        unused::check(self, &checked)?;
+        self.refuse_unused_fields(&checked)?;
         Ok(checked)
+    }
+
+    /// Returns the first word of the workload, which is its kind.
+    pub(super) fn kind(&self) -> &str {
+        self.workload.split([':', ' ']).next().unwrap_or_default()
+    }
+
+    /// Refuses fields that have no effect with the workload or the network.
+    ///
+    /// # Errors
+    /// Returns an error that names the first such field.
+    fn refuse_unused_fields(&self, checked: &Checked) -> Result<(), PlanError> {
+        let refused = |text: String| Err(PlanError(text));
+        let web = matches!(checked.workload, Workload::Web(_));
+        if self.reference != AUTO && !checked.has_reference() {
+            let why =
+                if web { "only the built-in network has one" } else { "only packmime has one" };
+            return refused(format!(
+                "reference: {why}, and nothing runs on an uncongested network; leave it out"
+            ));
+        }
+        if self.server_delay && !web {
+            return refused(
+                "server-delay: only packmime has it; leave it out, or write workload = \"packmime\""
+                    .into(),
+            );
+        }
+        let keeps = !checked.workload.model().own_fields().contains(&"connections");
+        if self.connections == Connections::Persistent && keeps {
+            let kind = self.kind();
+            return refused(format!(
+                "connections: a client of {kind} keeps its one connection anyway; leave \
+                 'persistent' out"
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -441,14 +479,6 @@ impl Plan {
         }
         Ok(runs)
     }
-}
-
-/// Returns the capabilities that a stack provides in a comparison, where TCP has its default
-/// settings.
-pub(super) fn provided_to(stack: Stack, timestamps: Timestamps, shaping: Shaping) -> Capabilities {
-    let mut provided = provided(stack, timestamps, shaping);
-    provided.ecn &= stack != Stack::Tcp || TcpSettings::default().provided().ecn;
-    provided
 }
 
 /// Returns the name and the options of a workload such as `page:resume=0rtt,tickets=40%`. Without

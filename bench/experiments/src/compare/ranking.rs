@@ -10,7 +10,8 @@
 use fathom_cc::Rate;
 use fathom_metrics::Estimate;
 
-use super::result::{Candidate, Comparison, FORWARD};
+use super::plan::FORWARD;
+use super::result::{Candidate, Comparison};
 use crate::measures::{Better, Change, MEASURES, MOST_LEFT_OUT, Measure, listed, primary};
 use crate::scenario::{GroupOutcome, Workload};
 

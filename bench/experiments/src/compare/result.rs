@@ -9,13 +9,9 @@ use fathom_netsim::backend::Backend;
 use fathom_netsim::path::PathEvent;
 use serde::{Deserialize, Serialize};
 
-use super::plan::Plan;
+use super::plan::{FORWARD, Plan, REVERSE};
 use crate::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use crate::stack::Stack;
-
-/// Names of a group of traffic, and of the link from its servers to its clients.
-pub(super) const FORWARD: (&str, &str) = ("forward", "left-right");
-pub(super) const REVERSE: (&str, &str) = ("reverse", "right-left");
 
 /// One run of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,8 +12,7 @@ use fathom_traffic::Arrivals;
 use serde::{Serialize, Serializer};
 use toml::{Table, Value};
 
-use super::plan::{Checked, Plan};
-use super::result::{FORWARD, REVERSE};
+use super::plan::{Checked, FORWARD, Plan, REVERSE};
 use crate::scenario::{
     AccessSpec, KeepSpec, NetworkSpec, PlanError, ScenarioSpec, TcpSpec, TrafficSpec, Workload,
     check_used,

@@ -9,10 +9,11 @@
 //! | `connections persistent` | `packmime`, `upload`, `bulk` | `page`, `media`: always persistent |
 //! | `server-delay` | `packmime` | any other workload |
 //!
-//! No other option depends on the workload.
+//! No other option depends on the workload. This module refuses `load` and `responses`, and
+//! `Plan::check` (`plan.rs`) refuses the others.
 
-use super::plan::{AUTO, Checked, Plan};
-use crate::scenario::{Connections, PlanError, ResponseKind, Workload};
+use super::plan::{Checked, Plan};
+use crate::scenario::{PlanError, ResponseKind};
 
 /// Check of an option: why it has no effect, and what to write instead; `None` if it has an effect.
 type Why = fn(&Plan, &Checked) -> Option<String>;
@@ -39,13 +40,8 @@ impl Plan {
     }
 }
 
-/// Returns the first word of a workload, which is its kind.
-fn kind(plan: &Plan) -> &str {
-    plan.workload.split([':', ' ']).next().unwrap_or_default()
-}
-
 fn load(plan: &Plan, _: &Checked) -> Option<String> {
-    let kind = kind(plan);
+    let kind = plan.kind();
     (!plan.has_load()).then(|| match kind {
         "page" | "pages" => {
             format!("'{}' says how many pages there are; leave --load out, or write --workload page", plan.workload)
@@ -63,43 +59,14 @@ fn responses(plan: &Plan, checked: &Checked) -> Option<String> {
     };
     Some(format!(
         "{} ends after its {own} responses; leave --responses out, or write such as {numbers}",
-        kind(plan)
+        plan.kind()
     ))
-}
-
-/// Refuses fields of a plan that have no effect.
-///
-/// # Errors
-/// Returns an error that names the first such field.
-pub(super) fn check(plan: &Plan, checked: &Checked) -> Result<(), PlanError> {
-    let refused = |text: String| Err(PlanError(text));
-    let web = matches!(checked.workload, Workload::Web(_));
-    if plan.reference != AUTO && !checked.has_reference() {
-        let why = if web { "only the built-in network has one" } else { "only packmime has one" };
-        return refused(format!(
-            "reference: {why}, and nothing runs on an uncongested network; leave it out"
-        ));
-    }
-    if plan.server_delay && !web {
-        return refused(
-            "server-delay: only packmime has it; leave it out, or write workload = \"packmime\""
-                .into(),
-        );
-    }
-    let keeps = !checked.workload.model().own_fields().contains(&"connections");
-    if plan.connections == Connections::Persistent && keeps {
-        let kind = kind(plan);
-        return refused(format!(
-            "connections: a client of {kind} keeps its one connection anyway; leave 'persistent' out"
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Timestamps;
+    use crate::scenario::{Connections, Timestamps};
     use crate::stack::Stack;
 
     fn plan(change: impl FnOnce(&mut Plan)) -> Plan {

@@ -5,18 +5,17 @@ use std::time::Duration;
 
 use super::recorder::Timeouts;
 use super::sender_watch::SenderTimes;
-use super::state::ControllerGroup;
 use crate::stack::SenderReport;
 
 /// Counts of the connections of one controller so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
     /// Connections that have ended. Those that end during the warm-up do not count.
-    ended: u64,
-    connections: u64,
-    senders: SenderReport,
-    timeouts: Timeouts,
-    limited: SenderTimes,
+    pub(super) ended: u64,
+    pub(super) connections: u64,
+    pub(super) senders: SenderReport,
+    pub(super) timeouts: Timeouts,
+    pub(super) limited: SenderTimes,
 }
 
 /// Counts of these connections from the end of the warm-up on.
@@ -33,20 +32,6 @@ pub(super) struct Counted {
 }
 
 impl Counters {
-    /// Returns the current counters of one controller of a group.
-    pub(super) fn of(part: &ControllerGroup) -> Self {
-        let limited = part.limited();
-        let stats = part.stats();
-        let (connections, open) = (stats.connections, stats.open.len() as u64);
-        Self {
-            ended: connections - open,
-            connections,
-            senders: stats.senders.so_far(),
-            timeouts: part.record.timeouts(),
-            limited,
-        }
-    }
-
     /// Returns the counts between `before` and `self`.
     pub(super) fn since(&self, before: &Self) -> Counted {
         let Timeouts { reported, inferred, backoffs, backed_off } = self.timeouts;

@@ -7,8 +7,8 @@
 //! | `chain.rs` | the topologies: routers in a row, after each paper |
 //! | `background.rs` | packet-level flows that load the links in addition |
 //! | `load.rs` | rates of new connections that offer a wanted load |
-//! | `tcp.rs` | how TCP sends and acknowledges, if it is the stack |
-//! | `max_window.rs` | the largest window of a sender, as plans write it |
+//! | `tcp.rs` | TCP settings as written in TOML, and their checks |
+//! | `max_window.rs` | the window of a sender without a limit |
 //! | `settings.rs` | settings of connections |
 //! | `workload/` | workloads: their syntax, requests and properties, a file each |
 //! | `traffic.rs` | the clients and servers of one group |
@@ -50,23 +50,24 @@ use std::time::Duration;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::PathEvent;
 
+pub use crate::flow_control::MaxWindow;
+pub use crate::tcp::{TcpOutcome, TcpSettings};
 pub use background::{Background, BackgroundOutcome, Load};
 pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
 pub use error::{PlanError, RunError, ScenarioError};
 pub use fathom_traffic::{Arrivals, PageShape};
 pub use limit_outcome::{LimitOutcome, LimitTimes, SentPackets};
-pub use max_window::MaxWindow;
 pub use outcome::{
     ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome,
-    Outcome, PacketDelay, RttOutcome, SharesOverTime, TcpOutcome, TracedOutcome,
+    Outcome, PacketDelay, RttOutcome, SharesOverTime, TracedOutcome,
 };
 pub use responses::{ResponseKind, ResponseResult, ResponseRow};
 pub use run::run;
 pub use settings::{Connections, MediaTransport, Resume, Resumption, Shaping, Timestamps};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 pub use state::Progress;
-pub use tcp::{TcpSettings, TcpSpec};
+pub use tcp::TcpSpec;
 pub use workload::{Bulk, Media, Pages, Period, Question, Uploads, Web, WebLoad, Workload};
 
 pub(crate) use responses::ResponseSpool;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundOutcome;
 use super::limit_outcome::LimitOutcome;
+use crate::tcp::TcpOutcome;
 
 /// Outcome of one run. In virtual time, nothing in it depends on the machine or the wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -376,45 +377,11 @@ impl GroupOutcome {
     pub fn one_way_percent(&self) -> f64 {
         percent(self.one_way_negotiated, self.accepted)
     }
-}
 
-/// Counts of TCP senders.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TcpOutcome {
-    /// Data segments retransmitted.
-    pub retransmitted: u64,
-    /// Number of fast recoveries.
-    pub fast_recoveries: u64,
-    /// Retransmission timeouts of data.
-    pub timeouts: u64,
-    /// Timeouts of SYNs.
-    pub syn_timeouts: u64,
-}
-
-impl GroupOutcome {
     /// Returns the timeouts of the senders: TCP's retransmission timeouts of data, or QUIC's probe
     /// timeouts.
     pub fn timeouts(&self) -> u64 {
         self.tcp.map_or(self.probe_timeouts, |tcp| tcp.timeouts)
-    }
-}
-
-impl TcpOutcome {
-    /// Returns the counts between `before` and `self`.
-    pub(crate) fn since(&self, before: &Self) -> Self {
-        Self {
-            retransmitted: self.retransmitted - before.retransmitted,
-            fast_recoveries: self.fast_recoveries - before.fast_recoveries,
-            timeouts: self.timeouts - before.timeouts,
-            syn_timeouts: self.syn_timeouts - before.syn_timeouts,
-        }
-    }
-
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.retransmitted += other.retransmitted;
-        self.fast_recoveries += other.fast_recoveries;
-        self.timeouts += other.timeouts;
-        self.syn_timeouts += other.syn_timeouts;
     }
 }
 

@@ -20,7 +20,6 @@ use rand_pcg::Pcg64Mcg;
 use super::background::PacketLevelGroups;
 use super::chain::{Access, AccessQueues};
 use super::cost::{Cost, thread_cpu_time};
-use super::counters::Counters;
 use super::max_window;
 use super::outcome::Outcome;
 use super::recorder::{Record, Recorded};
@@ -526,7 +525,7 @@ impl<'a> Run<'a> {
                 noted.impairments = links.iter().filter_map(impaired).collect();
                 noted.background = background();
                 for part in parts {
-                    *part.at_warm_up.lock() = Counters::of(&part);
+                    *part.at_warm_up.lock() = part.counters();
                 }
             });
         }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::background::Background;
 use super::chain::{Access, AccessQueues, Chain, ChainLink};
+use super::error::field;
 use super::tcp::TcpSpec;
 use super::{
     Connections, MaxWindow, Period, PlanError, Scenario, Shaping, Stop, Timestamps, Traffic,
@@ -280,10 +281,6 @@ fn is_idle(text: &str) -> bool {
 }
 fn yes() -> bool {
     true
-}
-
-pub(super) fn field<T>(name: &str, value: Result<T, String>) -> Result<T, PlanError> {
-    value.map_err(|e| PlanError(format!("{name}: {e}")))
 }
 
 impl ScenarioSpec {

@@ -175,6 +175,20 @@ impl ControllerGroup {
         all
     }
 
+    /// Returns the current counters of the connections.
+    pub(super) fn counters(&self) -> Counters {
+        let limited = self.limited();
+        let stats = self.stats();
+        let (connections, open) = (stats.connections, stats.open.len() as u64);
+        Counters {
+            ended: connections - open,
+            connections,
+            senders: stats.senders.so_far(),
+            timeouts: self.record.timeouts(),
+            limited,
+        }
+    }
+
     /// Closes a flow when its client has finished. Returns the counts of its datagrams.
     pub(super) fn closed(&self, flow: u32) -> FlowCounts {
         let spans = self.state.sim.flow_spans(flow);

@@ -1,19 +1,16 @@
-//! How TCP sends and acknowledges, if a scenario's stack is `tcp`.
+//! TCP settings as written in TOML, and their checks.
 
 use std::time::Duration;
 
 use fathom_cc::units::{parse_duration, parse_whole};
-use fathom_cc::{Capabilities, ControllerConfig};
-use fathom_netsim::sim::WIRE_OVERHEAD;
 use fathom_packet_level::{
     AckOptions, GrowthCounting, InitialWindow, LossRecovery, Probes, RtoOptions, TCP_HEADER,
     TcpOptions,
 };
 use serde::{Deserialize, Serialize};
 
-use super::PlanError;
-use super::spec::field;
-use crate::stack::Stack;
+use super::error::{PlanError, field};
+use crate::tcp::TcpSettings;
 
 /// TCP settings as written in a scenario or in a group of its traffic. The group's settings take
 /// precedence. Settings that both leave out are those of Linux today.
@@ -71,39 +68,6 @@ pub struct TcpSpec {
     /// segment per acknowledgement (`acks`, RFC 5681).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counting: Option<String>,
-}
-
-/// Checked TCP settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TcpSettings {
-    pub(crate) options: TcpOptions,
-    pub(crate) acks: AckOptions,
-}
-
-impl TcpSettings {
-    /// Returns the options of a sender. Its IP packets have the size of QUIC packets with a UDP
-    /// payload of `datagram` bytes. `max_window` is in packets.
-    pub(crate) fn sender(
-        self,
-        datagram: u16,
-        max_window: Option<u32>,
-        timestamps: bool,
-    ) -> TcpOptions {
-        let mss = datagram + WIRE_OVERHEAD as u16 - TCP_HEADER;
-        TcpOptions { mss, max_window, timestamps, ..self.options }
-    }
-
-    /// Returns whether segments carry timestamps under this controller. The option takes space in
-    /// every segment, so only controllers that use one-way delays have it.
-    pub(crate) fn stamps(config: &dyn ControllerConfig) -> bool {
-        config.required().one_way || config.optional().one_way
-    }
-
-    /// Returns the signals that TCP with these settings delivers to a controller and the send
-    /// parameters that it honours.
-    pub(crate) const fn provided(self) -> Capabilities {
-        Capabilities { ecn: self.options.accurate_ecn, ..Stack::Tcp.provided() }
-    }
 }
 
 impl TcpSpec {

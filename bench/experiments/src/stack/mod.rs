@@ -32,8 +32,9 @@ pub(crate) use self::misreport::misreport;
 pub use self::misreport::{ClockMisreport, MISREPORTS};
 pub(crate) use self::senders::{ReportSender, SenderReport, Senders};
 pub(crate) use self::tickets::issue_tickets;
+use crate::flow_control::MaxWindow;
 use crate::http::{Ask, Fetched, HttpError, Identity, LiveRequest, Requests};
-use crate::scenario::{MaxWindow, TcpSettings};
+use crate::tcp::TcpSettings;
 
 /// UDP payload of a full packet in bytes. With [`fathom_netsim::sim::WIRE_OVERHEAD`], the packet
 /// has the paper's 1420 bytes (Sync-TCP §4.4).

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fathom_stacks::{ConnectionStats, Monitor};
 
-use crate::scenario::TcpOutcome;
+use crate::tcp::TcpOutcome;
 
 /// Counts of one sender, or sums over several senders.
 #[derive(Clone, Copy, Debug, Default)]

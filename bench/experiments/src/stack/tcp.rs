@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use super::senders::{ReportSender, SenderReport};
 use super::{BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Host};
 use crate::http::{Ask, Fetched, HttpError, LiveRequest};
-use crate::scenario::{TcpOutcome, TcpSettings};
+use crate::tcp::{TcpOutcome, TcpSettings};
 
 /// Makes both ends. They need no sockets.
 pub(super) fn ends(

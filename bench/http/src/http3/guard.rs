@@ -1,7 +1,5 @@
 //! Connections and streams whose incoming bytes are checked before `h3` gets them.
 
-use std::fmt;
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -12,45 +10,9 @@ use h3::quic::{
 };
 
 use super::PeerError;
+use super::closer::Closer;
 use super::message::{MessageFrames, Peer, SectionLimits};
 use super::unidirectional::{ControlStream, UnidirectionalStreams};
-
-/// Handle that closes a connection with an HTTP/3 error code.
-#[derive(Clone)]
-pub(crate) struct Closer {
-    close: Arc<dyn Fn(Code) + Send + Sync>,
-    /// The first error that it closed the connection for.
-    why: Arc<OnceLock<PeerError>>,
-}
-
-impl Closer {
-    /// Returns the closer of this connection.
-    pub(crate) fn new<C: fathom_stacks::Connection>(connection: &C) -> Self {
-        let connection = connection.clone();
-        // Codes of HTTP/3 and QPACK have ten bits (RFC 9114 §8.1, RFC 9204 §6).
-        let close = move |code: Code| {
-            connection.close(u32::try_from(code.value()).unwrap_or_default());
-        };
-        Self { close: Arc::new(close), why: Arc::default() }
-    }
-
-    /// Closes the connection for an error of the peer's.
-    pub(super) fn close(&self, error: &PeerError) {
-        let _ = self.why.set(error.clone());
-        (self.close)(error.code());
-    }
-
-    /// Returns the error that it closed the connection for.
-    pub(crate) fn why(&self) -> Option<&PeerError> {
-        self.why.get()
-    }
-}
-
-impl fmt::Debug for Closer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Closer").finish()
-    }
-}
 
 /// Rules for the checks of a connection's streams.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `error.rs` | [`PeerError`]: errors of the peer, and their scope |
+//! | `closer.rs` | [`Closer`]: closes a connection for an error of the peer's |
 //! | `varint.rs` | variable-length integers, and frame headers |
 //! | `unidirectional.rs` | the control stream and QPACK's two streams |
 //! | `fields.rs` | the rules of RFC 9114 §4.2 and §4.3 for header and trailer fields |
@@ -16,6 +17,7 @@
 //! | `message.rs` | the frames of a request or response, in order |
 //! | `guard.rs` | connections and streams whose incoming bytes are checked |
 
+mod closer;
 mod error;
 mod fields;
 mod guard;
@@ -30,8 +32,9 @@ use bytes::Bytes;
 use h3::error::ConnectionError;
 use h3::quic::Connection;
 
+pub(crate) use closer::Closer;
 pub(crate) use error::PeerError;
-pub(crate) use guard::{Closer, GuardedConnection, GuardedOpener};
+pub(crate) use guard::{GuardedConnection, GuardedOpener};
 pub(crate) use message::{Peer, SectionLimits};
 
 use crate::limits::RESPONSE_BYTES;

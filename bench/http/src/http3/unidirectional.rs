@@ -12,7 +12,7 @@ use h3::error::Code;
 use h3::quic::{RecvStream, StreamErrorIncoming, StreamId};
 
 use super::PeerError;
-use super::guard::Closer;
+use super::closer::Closer;
 use super::message::{Peer, frame_type as frame};
 use super::qpack;
 use super::varint::{self, HeaderReader};

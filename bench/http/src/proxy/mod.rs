@@ -10,14 +10,16 @@
 //! | `upstream_body.rs` | a response's body |
 //! | `slots.rs` | limits of concurrent requests, for all clients and for each |
 //! | `pool.rs` | connections to the upstream server |
+//! | `error_text.rs` | the text of an error, with its causes |
 
 mod body;
+mod error_text;
 mod framing;
 mod headers;
 mod pool;
 mod slots;
 mod upstream;
-mod upstream_body;
+pub(crate) mod upstream_body;
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,8 +38,9 @@ use crate::limits::ClientPrefix;
 use crate::load::{LoadError, Trust};
 use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
 use crate::request::{self, RequestBodyError, SiteRequest};
-use crate::site::{Body, SiteResponse, plain};
+use crate::response::{self, Body, SiteResponse, plain};
 use body::{BodyProgress, BoundedBody};
+use error_text::one_line;
 use framing::framing;
 use headers::{content_length, to_client, to_upstream};
 use pool::{Pool, SendError, UpstreamRequest};
@@ -139,17 +142,6 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// Returns an error and its causes in one line.
-fn one_line(e: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = e.to_string();
-    let mut cause = e.source();
-    while let Some(e) = cause {
-        text = format!("{text}: {e}");
-        cause = e.source();
-    }
-    text.replace('\n', "; ")
-}
-
 /// Reason why a request got no response from the upstream server.
 struct Refusal {
     status: StatusCode,
@@ -193,9 +185,7 @@ impl Refusal {
     fn response(self) -> SiteResponse {
         let mut response = plain(self.status, &format!("{}\n", self.line));
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response
-                .headers
-                .insert(RETRY_AFTER, HeaderValue::from_static(crate::site::RETRY_AFTER));
+            response.headers.insert(RETRY_AFTER, HeaderValue::from_static(response::RETRY_AFTER));
         }
         response
     }

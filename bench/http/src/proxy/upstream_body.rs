@@ -13,10 +13,10 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::body::{BodyProgress, Pace};
+use super::body::{self, BodyProgress, Pace};
+use super::error_text::one_line;
 use super::pool::Tail;
 use super::slots::Slot;
-use super::{body, one_line};
 use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
 
 /// Reason for which a slot was taken back.

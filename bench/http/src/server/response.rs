@@ -22,7 +22,8 @@ use crate::digest::{self, CONTENT_DIGEST, Digest};
 use crate::metrics::{ControllerLabels, ResponseMetrics, ResponseTimes};
 use crate::proxy::{Piece, UpstreamBody};
 use crate::request::SiteRequest;
-use crate::site::{Body, ServedFile, Site, SiteResponse, plain};
+use crate::response::{Body, SiteResponse, plain};
+use crate::site::{ServedFile, Site};
 
 /// Bytes handed to a stream at once.
 const CHUNK: usize = 64 * 1024;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use fathom_experiments::scenario::Outcome;
 use fathom_metrics::Distribution;
 
-use super::curves::{Curve, TIMES, collapsed, times};
+use super::curves::{AFTER_400, Curve, FIRST, TIMES, collapsed, times};
 use super::margins::{
     self, AT_200, DROPS, EARLY, GOODPUT, LARGE_PERCENT, LATE, LEVEL, LONGEST, MEAN, MEDIAN, QUEUE,
-    SIZE, beside_bound, between,
+    SIZE, beside_bound, between, large_percent,
 };
 use super::{ARED, LARGEST, ONE, RENO, SYNC, drops, queue};
 use crate::claims::{NEVER, all, less, more, no_less, same};
@@ -16,13 +16,10 @@ use crate::noise::Noise;
 use crate::results::{BySeed, Measure};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 
-/// Values of [`TIMES`] from 300 ms and from 500 ms on.
+/// Values of [`TIMES`] from 300 ms on.
 const AFTER_200: &[f64] = TIMES.split_at(2).1;
-pub(super) const AFTER_400: &[f64] = TIMES.split_at(4).1;
 /// Maximum time in milliseconds up to which crossings of curves are searched, in steps of 10 ms.
 const LAST_CROSSING: f64 = 3_000.0;
-/// Times up to 350 ms.
-pub(super) const FIRST: [f64; 7] = [50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0];
 /// Difference by which a fraction may be smaller without being worse, with several seeds. Our
 /// choice.
 pub(super) const TOLERATED: f64 = 0.005;
@@ -279,12 +276,6 @@ fn in_order(r: &Results, noise: Noise, systems: [&'static str; 3]) -> Finding {
     }))
 }
 
-/// Returns the responses of a group above 25 kB, in percent of all.
-pub(super) fn large_percent(o: &Outcome, group: &str) -> Option<f64> {
-    let large = o.groups.get(group)?.times_large.as_ref().map_or(0, |t| t.count);
-    Some(100.0 * large as f64 / o.groups.get("forward")?.responses as f64)
-}
-
 /// Returns the fraction of responses above 25 kB within `seconds`.
 pub(super) fn large_within(r: &Results, curve: &Curve, seconds: f64) -> BySeed {
     let of = |o: &Outcome| {
@@ -300,11 +291,6 @@ fn largest(r: &Results, system: &str, of: Measure) -> BySeed {
 
 fn largest_seconds(o: &Outcome) -> Option<f64> {
     Some(o.groups.get("forward")?.traced_end?.seconds)
-}
-
-/// Returns the duration of the slowest of the responses above 25 kB.
-pub(super) fn largest_seconds_of_all(o: &Outcome) -> Option<f64> {
-    Some(o.groups.get("forward")?.times_large.as_ref()?.max_ms / 1e3)
 }
 
 fn largest_lost(o: &Outcome) -> Option<f64> {

@@ -14,6 +14,10 @@ pub(super) const TIMES: [f64; 15] = [
     100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1_000.0, 1_100.0, 1_200.0,
     1_300.0, 1_400.0, 1_500.0,
 ];
+/// Values of [`TIMES`] from 500 ms on.
+pub(super) const AFTER_400: &[f64] = TIMES.split_at(4).1;
+/// Times up to 350 ms.
+pub(super) const FIRST: [f64; 7] = [50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0];
 
 /// Drops in percent above which web traffic is in another regime than the paper's, whose worst run
 /// without SACK-ARED-ECN drops 3.9% at 90% (Sync-TCP table 1). Above it, most packets that cross

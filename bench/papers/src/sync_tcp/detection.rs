@@ -8,8 +8,8 @@ use fathom_experiments::scenario::Outcome;
 use fathom_report::{Axis, Series};
 
 use super::DETECTION;
-use super::margins::{AGREEMENT, CORRELATION};
 use crate::claims::more;
+use crate::noise::Noise;
 use crate::results::BySeed;
 use crate::{Artefact, ClaimCheck, Finding, Results, claim};
 
@@ -24,6 +24,13 @@ const AGREES: f64 = 0.8;
 /// Longest lag of the estimate in seconds: a full queue in both directions, the base round trip and
 /// eight ACKs.
 const LONGEST_LAG: f64 = 1.0;
+
+/// Study that measures the noise of these numbers.
+const NOISE_DETECTION: &str = "noise-detection";
+pub(super) const CORRELATION: Noise =
+    Noise::absolute(NOISE_DETECTION, "correlation", |o| Some(best_correlation(o)?.0));
+pub(super) const AGREEMENT: Noise =
+    Noise::absolute(NOISE_DETECTION, "part of the verdicts that agree", agreement);
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-detection-tracks-queue", "Sync-TCP §3.3, figure 2", &[DETECTION])
@@ -89,7 +96,7 @@ fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Returns the best correlation of the estimates with an earlier queue, and the lag in seconds.
-pub(super) fn best_correlation(o: &Outcome) -> Option<(f64, f64)> {
+fn best_correlation(o: &Outcome) -> Option<(f64, f64)> {
     let (width, queue) = delays(o)?;
     let samples = estimates(o);
     let shown = samples.iter().filter(|(at, _)| *at >= SHOWN * o.seconds);
@@ -118,7 +125,7 @@ fn slope(queue: &[f64], width: f64, from: f64, to: f64) -> Option<f64> {
 
 /// Returns the fraction of the verdicts whose trend agrees with that of the queue, shifted by the
 /// lag of the estimate.
-pub(super) fn agreement(o: &Outcome) -> Option<f64> {
+fn agreement(o: &Outcome) -> Option<f64> {
     let (width, queue) = delays(o)?;
     let (_, lag) = best_correlation(o)?;
     let samples = estimates(o);

@@ -1,15 +1,16 @@
-//! Numbers of Sync-TCP's runs with measured noise.
+//! Numbers of Sync-TCP's web traffic with measured noise.
 
 use fathom_experiments::scenario::Outcome;
 
-use super::claims::{AFTER_400, FIRST, large_percent, largest_seconds_of_all};
-use super::curves::{Curve, TIMES, times};
-use super::{detection, drops, goodput, mean, median, queue, size};
+use super::curves::{AFTER_400, Curve, FIRST, TIMES, times};
+use super::{drops, goodput, mean, median, queue, size};
 use crate::claims::NEVER;
 use crate::noise::Noise;
 
+#[cfg(test)]
+use super::detection::{AGREEMENT, CORRELATION};
+
 const WEB: &str = "noise-web";
-const DETECTION: &str = "noise-detection";
 
 pub(super) const LEVEL: Noise =
     Noise::absolute(WEB, "mean fraction within 100 to 1500 ms", |o| fraction(o, &TIMES));
@@ -34,12 +35,8 @@ const LARGE_5: Noise = Noise::absolute(WEB, "fraction of them within 5 s", |o| l
 const LARGE_20: Noise = Noise::absolute(WEB, "fraction of them within 20 s", |o| large(o, 20.0));
 pub(super) const LONGEST: Noise =
     Noise::relative(WEB, "longest of them in s", largest_seconds_of_all).of_one_seed();
-pub(super) const CORRELATION: Noise =
-    Noise::absolute(DETECTION, "correlation", |o| Some(detection::best_correlation(o)?.0));
-pub(super) const AGREEMENT: Noise =
-    Noise::absolute(DETECTION, "part of the verdicts that agree", detection::agreement);
 
-/// All numbers with measured noise.
+/// All numbers with measured noise, with those of figure 2.
 #[cfg(test)]
 pub(crate) const NOISE: &[Noise] = &[
     LEVEL,
@@ -70,6 +67,17 @@ fn fraction(o: &Outcome, at: &[f64]) -> Option<f64> {
 
 fn large(o: &Outcome, seconds: f64) -> Option<f64> {
     Some(o.groups.get("forward")?.times_large.as_ref()?.within_ms(seconds * 1e3))
+}
+
+/// Returns the responses of a group above 25 kB, in percent of all.
+pub(super) fn large_percent(o: &Outcome, group: &str) -> Option<f64> {
+    let large = o.groups.get(group)?.times_large.as_ref().map_or(0, |t| t.count);
+    Some(100.0 * large as f64 / o.groups.get("forward")?.responses as f64)
+}
+
+/// Returns the duration of the slowest of the responses above 25 kB.
+fn largest_seconds_of_all(o: &Outcome) -> Option<f64> {
+    Some(o.groups.get("forward")?.times_large.as_ref()?.max_ms / 1e3)
 }
 
 /// Returns the noise of the fraction within this many milliseconds. It is that of the last measured

@@ -4,8 +4,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `curves.rs` | distributions of response times of a set of runs |
-//! | `detection.rs` | figure 2 from a traced sender |
-//! | `margins.rs` | numbers with measured noise |
+//! | `detection.rs` | figure 2 from a traced sender: its numbers and claims |
+//! | `margins.rs` | numbers of web traffic with measured noise |
 //! | `claims.rs`, `several.rs` | claims about one bottleneck; about several, drift and mixes |
 
 mod claims;

@@ -2,10 +2,9 @@
 //! as predicates.
 
 use super::claims::{
-    LARGE_SECONDS, TOLERATED, better, crossovers, fraction_is_more, large_percent, large_within,
-    nowhere_below,
+    LARGE_SECONDS, TOLERATED, better, crossovers, fraction_is_more, large_within, nowhere_below,
 };
-use super::margins::LEVEL;
+use super::margins::{LEVEL, large_percent};
 use fathom_experiments::scenario::Outcome;
 
 use super::curves::{Curve, TIMES, collapsed};

@@ -11,7 +11,7 @@ use fathom_report::{Dataset, Kind, Record, RowWriter, Value};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::compare::result::FORWARD;
+use crate::compare::plan::FORWARD;
 use crate::compare::{ComparedRun, Comparison, Plan, ResponseLog};
 use crate::json::as_json;
 use crate::measures::{Change, MEASURES};

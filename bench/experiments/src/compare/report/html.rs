@@ -8,6 +8,7 @@ use fathom_report::{
 };
 use maud::{Markup, html};
 
+use super::pen::pen;
 use super::table::{cautions, full, limits, limits_head, more, ranking, settings};
 use super::{over_time, table};
 use crate::compare::{Candidate, ComparedRun, Comparison, Ranked};
@@ -75,11 +76,6 @@ fn title(c: &Comparison) -> &'static str {
             None => "Which controller serves these requests fastest?",
         },
     }
-}
-
-/// Returns the pen of a candidate, which depends on its place in the plan, not on its rank.
-pub(super) fn pen(c: &Comparison, label: &str) -> Pen {
-    Pen::Of(c.candidates().iter().position(|candidate| candidate.label == label).unwrap_or(0))
 }
 
 /// Returns the plot of the ranking: dots with their intervals.

@@ -5,6 +5,7 @@
 mod data;
 mod html;
 mod over_time;
+mod pen;
 mod table;
 
 pub use data::{Document, distributions, runs, write_responses};

@@ -6,7 +6,7 @@ use fathom_netsim::queue::QueueSpec;
 use fathom_report::{Axis, Figure, Pen, Series, figure_with};
 use maud::{Markup, html};
 
-use super::html::pen;
+use super::pen::pen;
 use crate::compare::{ComparedRun, Comparison};
 use crate::scenario::SharesOverTime;
 

@@ -5,7 +5,7 @@ use fathom_netsim::backend::Backend;
 use fathom_netsim::path::PathSpec;
 
 use super::{html, table};
-use crate::compare::result::FORWARD;
+use crate::compare::plan::FORWARD;
 use crate::compare::{ComparedRun, Comparison, Missing, Plan, Reference};
 use crate::scenario::{GroupOutcome, LinkOutcome, Outcome, SharesOverTime};
 use crate::stack::Stack;

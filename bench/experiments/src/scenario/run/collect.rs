@@ -11,7 +11,6 @@ use fathom_metrics::{
 use fathom_netsim::link::{CountedBytes, Drops, LinkStats};
 use fathom_netsim::sim::{FlowSpans, SimHandle, WIRE_OVERHEAD};
 
-use super::super::counters::Counters;
 use super::super::limit_outcome::LimitOutcome;
 use super::super::outcome::{
     DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay,
@@ -180,7 +179,7 @@ fn group_outcome(
     let (mut did, mut limited) = (SenderReport::default(), SenderTimes::default());
     let long = traffic.workload.model().is_long();
     for part in parts {
-        let since = Counters::of(part).since(&part.at_warm_up.lock());
+        let since = part.counters().since(&part.at_warm_up.lock());
         limited.add(&since.limited);
         let mut stats = part.stats();
         let senders = stats.senders.totals();

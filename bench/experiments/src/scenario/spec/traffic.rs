@@ -3,10 +3,11 @@
 use fathom_traffic::Arrivals;
 use fathom_traffic::pages::IN_FLIGHT;
 
+use super::super::error::field;
 use super::super::workload::OwnFields;
 use super::super::{Chain, Connections, PlanError, SMALLEST_STOCK_DATAGRAM, Traffic, Workload};
 use super::values::{parse_idle, parse_mix, parse_patience};
-use super::{ScenarioSpec, TrafficSpec, ends, field, is_idle, provided};
+use super::{ScenarioSpec, TrafficSpec, ends, is_idle, provided};
 use crate::stack::{Controller, Stack, misreport};
 
 impl TrafficSpec {
