@@ -14,6 +14,7 @@ mod dependencies;
 mod documentation;
 mod files;
 mod fixed_runs;
+mod imports;
 mod input;
 mod judge;
 mod link;

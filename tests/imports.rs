@@ -1,0 +1,184 @@
+//! Files of a crate import each other without circles: each can be read after those it uses.
+//!
+//! An import of a parent module or of a child does not count, and neither do test modules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Modules by path, such as `["sim", "core"]`, with the modules that each imports.
+type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
+
+/// Returns the folders below `root` that contain a `Cargo.toml` and a folder `src`.
+fn crates(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if folder.join("Cargo.toml").is_file() && folder.join("src").is_dir() {
+            found.push(folder.clone());
+        }
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            let name = entry.file_name();
+            let skipped = ["target", ".git", "src"].iter().any(|other| name == *other);
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !skipped {
+                folders.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// Returns the source files below `folder`, by module.
+fn modules(folder: &Path) -> BTreeMap<Vec<String>, PathBuf> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![(folder.to_owned(), Vec::new())];
+    while let Some((folder, path)) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            let name = entry.file_name().into_string().expect("a name in UTF-8");
+            let mut inside = path.clone();
+            if entry.path().is_dir() {
+                inside.push(name);
+                folders.push((entry.path(), inside));
+            } else if let Some(stem) = name.strip_suffix(".rs") {
+                if !["mod", "lib", "main"].contains(&stem) {
+                    inside.push(stem.to_owned());
+                }
+                found.insert(inside, entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// Returns the paths of a `use` tree: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn paths(tree: &str) -> Vec<String> {
+    let Some((before, inside)) = tree.split_once('{') else { return vec![tree.to_owned()] };
+    let inside = inside.strip_suffix('}').unwrap_or(inside);
+    let (mut all, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (at, character) in inside.char_indices().chain([(inside.len(), ',')]) {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                all.extend(paths(&inside[start..at]).iter().map(|path| format!("{before}{path}")));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Returns the trees of the `use` lines of a file, without blanks and without its test module.
+fn trees(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let mut found: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for line in code.lines().map(|line| line.split("//").next().unwrap_or_default().trim()) {
+        let public = line.strip_prefix("pub").and_then(|rest| rest.split_once("use "));
+        let public = public.filter(|(between, _)| !between.trim().contains(' '));
+        let begun = line.strip_prefix("use ").or(public.map(|(_, tree)| tree));
+        if let Some(tree) = begun {
+            found.push(String::new());
+            is_open = true;
+            extend(&mut found, &mut is_open, tree);
+        } else if is_open {
+            extend(&mut found, &mut is_open, line);
+        }
+    }
+    found
+}
+
+/// Adds a part of a `use` line to the last tree, up to the semicolon.
+fn extend(trees: &mut [String], is_open: &mut bool, part: &str) {
+    let (part, ends) = part.split_once(';').map_or((part, false), |(part, _)| (part, true));
+    *is_open = !ends;
+    if let Some(tree) = trees.last_mut() {
+        tree.extend(part.chars().filter(|character| !character.is_whitespace()));
+    }
+}
+
+/// Returns what each module imports of the others.
+fn imports(modules: &BTreeMap<Vec<String>, PathBuf>) -> Imports {
+    let of = |module: &Vec<String>, file: &PathBuf| {
+        let text = std::fs::read_to_string(file).expect("a source file");
+        let mut used = BTreeSet::new();
+        for path in trees(&text).iter().flat_map(|tree| paths(tree)) {
+            let mut words = path.split("::").map(str::to_owned).peekable();
+            let mut base = module.clone();
+            match words.peek().map(String::as_str) {
+                Some("crate") => base.clear(),
+                Some("self" | "super") => {}
+                _ => continue,
+            }
+            while let Some(word) = words.next_if(|w| ["crate", "self", "super"].contains(&&**w)) {
+                if word == "super" {
+                    base.pop();
+                }
+            }
+            base.extend(words);
+            while !modules.contains_key(&base) && !base.is_empty() {
+                base.pop();
+            }
+            if !base.starts_with(module) && !module.starts_with(&base) {
+                used.insert(base);
+            }
+        }
+        (module.clone(), used)
+    };
+    modules.iter().map(|(module, file)| of(module, file)).collect()
+}
+
+/// Returns a circle of imports that begins and ends at `module`, if there is one.
+fn circle(imports: &Imports, module: &Vec<String>) -> Option<Vec<Vec<String>>> {
+    let mut from: BTreeMap<&Vec<String>, &Vec<String>> = BTreeMap::new();
+    let mut open = vec![module];
+    while let Some(at) = open.pop() {
+        for next in imports.get(at).into_iter().flatten() {
+            if next == module {
+                let mut way = vec![module.clone(), at.clone()];
+                while let Some(before) = way.last().and_then(|last| from.get(last)) {
+                    way.push((*before).clone());
+                }
+                way.reverse();
+                return Some(way);
+            }
+            if !from.contains_key(next) {
+                from.insert(next, at);
+                open.push(next);
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn files_import_each_other_without_circles() {
+    let mut found = Vec::new();
+    let mut files = 0;
+    for folder in crates(Path::new(env!("CARGO_MANIFEST_DIR"))) {
+        let modules = modules(&folder.join("src"));
+        files += modules.len();
+        let imports = imports(&modules);
+        let circles = modules.keys().filter_map(|module| circle(&imports, module));
+        found.extend(circles.map(|way| {
+            let names: Vec<String> = way.iter().map(|module| module.join("::")).collect();
+            format!("{}: {}", folder.display(), names.join(" -> "))
+        }));
+    }
+    assert!(files > 500, "only {files} files were found");
+    assert!(found.is_empty(), "files import each other:\n{}", found.join("\n"));
+}
+
+#[test]
+fn circles_and_trees_are_recognised() {
+    let text = "use super::{b::{C, D}, e};\npub(crate) use crate::a::B;\nlet x = 1; // use nothing;\n\
+                #[cfg(test)]\nmod tests { use super::f; }";
+    let all: Vec<String> = trees(text).iter().flat_map(|tree| paths(tree)).collect();
+    assert_eq!(all, ["super::b::C", "super::b::D", "super::e", "crate::a::B"]);
+    let module = |name: &str| vec![name.to_owned()];
+    let imports = [("a", "b"), ("b", "c"), ("c", "b")]
+        .map(|(from, to)| (module(from), BTreeSet::from([module(to)])));
+    let imports = Imports::from(imports);
+    assert_eq!(circle(&imports, &module("a")), None);
+    assert_eq!(circle(&imports, &module("b")).map(|way| way.len()), Some(3));
+}
