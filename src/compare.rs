@@ -191,7 +191,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // Report path errors against the option that set the path, if there is no plan.
     let given = [("load", args.load.is_some()), ("responses", args.responses.is_some())];
     let given: Vec<&str> = given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
-    plan.refuse_unused(&given).map_err(|e| match e.to_string().strip_prefix("path.") {
+    let runs = plan.validate_given(&given).map_err(|e| match e.to_string().strip_prefix("path.") {
         Some(e) if args.plan.is_none() => path_args::wrong(e.to_owned()),
         _ => Failure::input(e),
     })?;
@@ -223,7 +223,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut all = Vec::new();
     // First failure, if some runs have no result.
     let mut failed = None;
-    let watcher = Watcher::new(plan.validate().map_err(Failure::input)?);
+    let watcher = Watcher::new(runs);
     for (backends, guest) in [(here, false), (there, true)] {
         let plan = Plan { backends, ..plan.clone() };
         if plan.backends.is_empty() {

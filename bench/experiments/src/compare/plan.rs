@@ -324,10 +324,7 @@ impl Plan {
     /// # Errors
     /// Returns the first error.
     pub fn validate(&self) -> Result<usize, PlanError> {
-        let checked = self.check()?;
-        self.study(&checked)?;
-        let runs = checked.runs.len() * self.backends.len() * self.seeds as usize;
-        Ok(runs + usize::from(checked.has_reference()))
+        self.validate_given(&[])
     }
 
     /// Returns the path, completed from the built-in network. A path without a rate and a trace

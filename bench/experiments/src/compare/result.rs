@@ -205,12 +205,13 @@ impl Comparison {
 
     /// Returns a note if the direction opposite to the bodies was full or dropped packets, on
     /// average over the runs. Its queue affects the ranking, too, and no measure of the bottleneck
-    /// shows it. `None` on the built-in network.
+    /// shows it. `None` if bodies travel in both directions.
     pub fn full_other_direction(&self) -> Option<String> {
         /// Mean utilisation in percent from which a direction is full.
         const USED_PERCENT: f64 = 90.0;
         const DROPPED_PERCENT: f64 = 1.0;
-        if self.plan.path.is_empty() {
+        // With bodies in both directions, each is the other's bottleneck.
+        if self.runs.iter().any(|run| run.outcome.groups.contains_key(REVERSE.0)) {
             return None;
         }
         let back = |run: &ComparedRun| {

@@ -22,13 +22,14 @@ type Why = fn(&Plan, &Checked) -> Option<String>;
 const BY_NAME: [(&str, Why); 2] = [("load", load), ("responses", responses)];
 
 impl Plan {
-    /// Refuses options that this plan does not use. Every plan has a load and a number of
+    /// Checks every field, refuses options that this plan does not use, and returns the number of
+    /// runs. The run on the uncongested network counts too. Every plan has a load and a number of
     /// responses, so these two are refused only if `given` names them (`load`, `responses`) because
     /// the command line sets them.
     ///
     /// # Errors
     /// Returns an error if the plan is wrong, or names the first option without effect.
-    pub fn refuse_unused(&self, given: &[&str]) -> Result<(), PlanError> {
+    pub fn validate_given(&self, given: &[&str]) -> Result<usize, PlanError> {
         let checked = self.check()?;
         self.study(&checked)?;
         for (name, why) in BY_NAME {
@@ -36,7 +37,8 @@ impl Plan {
                 return Err(PlanError(format!("{name}: {why}")));
             }
         }
-        Ok(())
+        let runs = checked.runs.len() * self.backends.len() * self.seeds as usize;
+        Ok(runs + usize::from(checked.has_reference()))
     }
 }
 
@@ -137,7 +139,7 @@ mod tests {
             ),
         ];
         for (plan, given, says) in cases {
-            let text = plan.refuse_unused(&[given]).unwrap_err().to_string();
+            let text = plan.validate_given(&[given]).unwrap_err().to_string();
             assert!(text.contains(says) && !text.contains('\n'), "{says}: {text}");
         }
     }
@@ -160,10 +162,10 @@ mod tests {
             (plan(|p| p.path.events = vec!["mtu:1250@1s".into(), "blackout:1s@1s".into()]), &[]),
             (plan(|p| p.workload = "media:1 at 2Mbps 30fps deadline 8ms for 5s".into()), &[]),
         ] {
-            plan.refuse_unused(given).unwrap();
+            plan.validate_given(given).unwrap();
             // The text of the plan leaves out all options without effect.
             let written = plan.study_text().unwrap();
-            Plan::from_toml(&written).unwrap().refuse_unused(&[]).unwrap();
+            Plan::from_toml(&written).unwrap().validate_given(&[]).unwrap();
         }
     }
 }

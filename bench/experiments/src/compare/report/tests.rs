@@ -246,8 +246,15 @@ fn full_direction_opposite_to_bodies_is_noted_first() {
         assert_eq!(said.is_some(), says.is_some(), "{said:?}");
         assert!(said.is_none_or(|said| said.contains(says.unwrap()) && !said.contains("full")));
     }
-    // The built-in network gives no such note.
-    c.plan.path = PathSpec::default();
+    // With bodies in both directions, there is no such note.
+    for run in &mut c.runs {
+        let link = run.outcome.links.get_mut("right-left").unwrap();
+        link.utilisation_percent = 98.0;
+    }
+    assert!(c.full_other_direction().is_some());
+    for run in &mut c.runs {
+        run.outcome.groups.insert("reverse".into(), GroupOutcome::default());
+    }
     assert_eq!(c.full_other_direction(), None);
 }
 
