@@ -16,7 +16,7 @@ fn main() {
     let commit = std::env::var("FATHOM_COMMIT")
         .ok()
         .or_else(|| git(&["log", "-1", "--format=%h %cs", "--abbrev=10"]));
-    // What a commit, or another branch, changes.
+    // A commit, or a change of branch, writes to this file.
     if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }

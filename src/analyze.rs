@@ -129,7 +129,7 @@ fn answer<A: Serialize>(
     let mut page = Page { warnings: warnings.clone(), ..page(&answer) };
     if full {
         page.cautions
-            .push("There is more in these files than is kept; what came last was left out.".into());
+            .push("These files have more data than is kept; the last part was left out.".into());
     }
     publish(question, text, &Warned { warnings: &warnings, answer: &answer }, &page)
 }

@@ -373,8 +373,8 @@ fn soak(stack: &str, course: &Course) {
     ];
     // noq 1.4.0 abandons a client's new port if its PATH_CHALLENGE was lost. `migrate` keeps the
     // former path only if that path was not validated, so noq has no other path and sends at most
-    // three times the bytes that it receives. Of the connections over this path, one in eight is
-    // dead then.
+    // three times the bytes that it receives. One in eight connections over this path then stalls
+    // for good.
     if stack != "noq" {
         faults.push(format!("rebind@{}ms", course.rebind * 1e3));
     }

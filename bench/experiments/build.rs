@@ -19,7 +19,7 @@ fn main() {
     let version = |name: &str| {
         let of_name: Vec<&&str> =
             packages.iter().filter(|p| field(p, "name").as_deref() == Some(name)).collect();
-        // Of quiche there are two: ours has no registry.
+        // There are two packages named quiche; ours does not come from a registry.
         let ours = of_name.iter().find(|p| field(p, "source").is_none()).or(of_name.first())?;
         field(ours, "version")
     };

@@ -83,7 +83,7 @@ fn srtt_network_bounds_the_delay_by_a_round_trip() {
 #[test]
 fn losses_of_one_round_count_once_and_marks_with_every_ack() {
     // The first mark: 2 * 100 - 100. Packets that left before the mark experienced no delay, so
-    // SRTT is still 100 at the second mark. That sets D to 100 again and does not add to it.
+    // SRTT is still 100 at the second mark. This mark sets D to 100 again and does not add to D.
     for (spec, second) in [("sdc", 100.0), ("sdc:react=round", 80.0)] {
         let mut s = small(spec);
         s.congestion_event(Cause::Mark);

@@ -9,9 +9,9 @@
 //! 2  I can send them
 //! ```
 //!
-//! An absent parameter means off, and 0 is not a value. That leaves 1, 2 and 3. Any other value,
-//! trailing bytes, or a repeated parameter is a TRANSPORT_PARAMETER_ERROR. An endpoint sends the
-//! frame if it announces 2 and its peer announces 1.
+//! An absent parameter means off. The valid values are 1, 2 and 3. Any other value, trailing bytes,
+//! or a repeated parameter is a TRANSPORT_PARAMETER_ERROR. An endpoint sends the frame if it
+//! announces 2 and its peer announces 1.
 //!
 //! Our servers announce the same value to every client, because their parameters are written before
 //! the client's are read. picoquic as a server mirrors its client (3 to 3, 1 to 2, 2 to 1), and as
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_sends_the_other_reads_and_never_beside_ours() {
+    fn both_sides_agree_and_sync_timestamp_excludes_timestamp() {
         let says = || std::iter::once(None).chain(EnableTimestamp::ALL.map(Some));
         let offers = || {
             [None, Some(Offer::Reads), Some(Offer::Sends), Some(Offer::Lean), Some(Offer::Paper)]

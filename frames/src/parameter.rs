@@ -11,8 +11,8 @@
 //! ```
 //!
 //! An absent parameter means off. An echo needs timestamps in both directions, so 4 only comes with
-//! 1 and 2, and an endpoint that sends 1 and 2 must echo on request. That leaves four values: 1, 2,
-//! 3 and 7. Any other value, trailing bytes, or a repeated parameter is a
+//! 1 and 2, and an endpoint that sends 1 and 2 must echo on request. The valid values are therefore
+//! 1, 2, 3 and 7. Any other value, trailing bytes, or a repeated parameter is a
 //! TRANSPORT_PARAMETER_ERROR.
 //!
 //! Each endpoint chooses the mode in which it learns *its own* forward delay, so the two directions
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_one_who_asks_for_echoes_stamps_every_packet() {
+    fn only_the_side_that_asks_for_echoes_stamps_every_packet() {
         let asker = Negotiated::between(Some(Offer::Paper), Some(Offer::Lean));
         let expected = Negotiated {
             place: Placement::EveryPacket,
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_sends_the_other_reads() {
+    fn both_sides_agree_on_frames_and_echoes() {
         let options = || std::iter::once(None).chain(Offer::ALL.map(Some));
         for (a, b) in options().flat_map(|a| options().map(move |b| (a, b))) {
             let (here, there) = (Negotiated::between(a, b), Negotiated::between(b, a));

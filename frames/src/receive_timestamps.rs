@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn either_other_frame_goes_first() {
+    fn other_timestamp_frames_take_precedence() {
         use crate::parameter::Offer;
         use crate::{EnableTimestamp, Timestamps};
         let greedy = ReceiveTimestamps { max_per_ack: 1 << 40, exponent: 20 };

@@ -71,13 +71,14 @@ impl Observed {
             let left_out =
                 all.warnings.last().map_or_else(String::new, |line| format!(" ({line})"));
             let why = format!(
-                "has no connection that says anything{left_out}; name logs of servers (.qlog, .sqlog) or tables (.csv)"
+                "has no connection with usable data{left_out}; name logs of servers (.qlog, \
+                 .sqlog) or tables (.csv)"
             );
             return Err(AnalyzeError::File(names.join("', '"), why));
         }
         if kept.full || all.connections.len() >= CONNECTIONS {
             all.cautions.push(
-                "There is more in these files than is kept; what came last was left out.".into(),
+                "These files have more data than is kept; the last part was left out.".into(),
             );
         }
         Ok(all)
@@ -101,7 +102,7 @@ impl Observed {
         let rates = without(|c| c.seen_bps.is_some() || c.rate_bps.is_some());
         let part =
             |n: usize| if n == all { "none".to_owned() } else { format!("{} of {all}", all - n) };
-        let mend = match () {
+        let hint = match () {
             () if all == 0 => {
                 return format!(
                     "has responses and no connections: tables of fathom load tell nothing of paths; {NAME}"
@@ -115,7 +116,7 @@ impl Observed {
         };
         format!(
             "shows no path: of its {all} connections {} have a round trip, {} say how much was delivered, and {} lasted long enough for a \
-             rate; {mend}, or {NAME}",
+             rate; {hint}, or {NAME}",
             part(rtts),
             part(bytes),
             part(rates)
@@ -134,7 +135,7 @@ impl Observed {
             let (connections, full) = found.map_err(|why| AnalyzeError::File(name(), why))?;
             if full {
                 self.cautions.push(format!(
-                    "{}: it has more rows than are kept; what came last was left out",
+                    "{}: it has more rows than are kept; the last rows were left out",
                     name()
                 ));
             }

@@ -19,15 +19,17 @@ pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> 
     let mut lines = observed.cautions.clone();
     if let [_, _, ..] = &observed.titles[..] {
         lines.push(format!(
-            "The logs are of several servers or controllers ({}). What each controller made of its path is mixed here; the advice is against {}: name another with \
-             --current, or give the logs of one at a time.",
+            "The logs are of several servers or controllers ({}), and their results are mixed \
+             here. The advice compares with {}: name another controller with --current, or give \
+             the logs of one controller at a time.",
             observed.titles.join("; "),
             scenario.current
         ));
     }
     if profile.measured == 0 {
         lines.push(
-            "No connection filled its path: rates are the highest that were seen, and paths may have more. Controllers differ where paths are full."
+            "No connection filled its path: rates are the highest that were seen, and paths may be \
+             faster. Controllers differ when paths are full."
                 .into(),
         );
     } else if profile.measured < profile.connections {
@@ -43,11 +45,12 @@ pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> 
         ));
     }
     if profile.classes.iter().any(|class| class.measured < 5) {
-        lines.push("A class stands on fewer than five connections that filled their path.".into());
+        lines.push("A class has fewer than five connections that filled their path.".into());
     }
     if profile.response_bytes.count == 0 && scenario.workload.starts_with(crate::workload::PREFIX) {
         lines.push(
-            "These logs say nothing of responses: each connection is taken for one response of all its bytes.".into(),
+            "These logs have no responses: each connection counts as one response of all its bytes."
+                .into(),
         );
     }
     lines.extend(BLIND.iter().map(|line| (*line).to_owned()));
@@ -78,12 +81,14 @@ pub fn implausible(profile: &Profile) -> Vec<String> {
 
 /// Information that no server log contains.
 const BLIND: &[&str] = &[
-    "Logs know connections, not clients: a client with many connections counts as many.",
-    "Logs do not tell what else a client's link carries, nor the rate of its way back: each client is taken to be alone on its link, and both \
-     ways to have one rate.",
-    "Losses at a short queue are taken for the path's; a queue that drops early (CoDel, RED) looks the same.",
-    "A rate that changes while a connection lasts is its median here; edit the scenario's path (trace, events, jitter) to try that.",
-    "What clients would have asked for over a faster path is not in logs.",
+    "Logs show connections, not clients: a client with many connections counts as many.",
+    "Logs do not show what else a client's link carries, or the rate of the way back: each client \
+     is assumed to be alone on its link, with the same rate both ways.",
+    "Losses at a short queue count as losses of the path; a queue that drops early (CoDel, RED) \
+     looks the same.",
+    "If a rate changes during a connection, its median counts; to simulate the changes, edit the \
+     scenario's path (trace, events, jitter).",
+    "Logs do not show what clients would have requested over a faster path.",
 ];
 
 impl Profile {
@@ -336,10 +341,13 @@ const METHOD: &[&str] = &[
     "Round trip: the smallest one of a connection, less the time that a full packet takes at its rate.",
     "Rate: bytes delivered per time, headers of IP and UDP included, in windows of three base round trips (50 ms at least) in which no round \
      trip came within two packets' time of the smallest one, so that the link was never idle; the median of those windows.",
-    "Loss: packets lost while round trips were in the lower half between the smallest and the 99th percentile, of those sent then.",
+    "Loss: packets lost while the round trip was in the lower half between the smallest and the \
+     90th percentile, as a fraction of the packets acknowledged or lost then; at least three \
+     losses.",
     "Classes: connections are divided by least squares of the logarithms of round trip and rate, as long as the means of both parts differ by \
      half and each has a twentieth of the connections.",
     "Advice: each class's path carries connections with the sizes and numbers of the logs, under every controller with the same seeds, in virtual \
-     time. All clients: ratios by seed, averaged by the classes' shares; intervals are Student's, 95 %, over seeds. They say how far the simulation \
-     is certain, not how far the logs are like tomorrow.",
+     time. All clients: ratios by seed, averaged by the classes' shares; intervals are Student's, \
+     95 %, over seeds. They say how sure the simulation is of its own means, not how similar \
+     tomorrow's clients are to those in the logs.",
 ];

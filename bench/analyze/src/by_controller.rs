@@ -91,7 +91,9 @@ pub fn by_controller(sources: Vec<Source>) -> Result<ControllerComparison, Analy
     let groups = grouped(sources);
     if groups.iter().all(|(controller, _)| controller.is_none()) {
         return Err(AnalyzeError::Nothing(
-            "no log names its controller; those of fathom serve --qlog do. For other logs, compare one folder per controller".into(),
+            "no log names its controller; only logs of fathom serve --qlog do. For other logs, \
+             compare one folder per controller"
+                .into(),
         ));
     }
     let controllers = groups.iter().map(|(controller, source)| ControllerGroup {

@@ -108,7 +108,8 @@ pub fn compare(sources: Vec<Source>) -> Result<Comparison, AnalyzeError> {
         return Err(AnalyzeError::Nothing(cautions.join(" ")));
     }
     cautions.push(
-        "Files that were not recorded at the same time, in turns, also differ by what the network did meanwhile."
+        "Files that were not recorded at the same time, in turns, also differ because the network \
+         changed meanwhile."
             .into(),
     );
     let names = short_names(&sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>());
@@ -297,8 +298,11 @@ fn shown(c: &Compared) -> String {
 }
 
 const METHOD: &[&str] = &[
-    "x is the ratio to the first file, with its 95 % interval. Intervals of response times draw responses again and again; those of round \
-     trips draw stretches of a fiftieth of the log, for neighbours are alike; those of loss rates take loss events for independent.",
+    "x is the ratio to the first file, with its 95 % interval. Intervals of response times come \
+     from resampling responses. Intervals of round trips come from resampling stretches of a \
+     fiftieth of the log, because neighbours are similar. Intervals of loss rates assume \
+     independent loss events.",
     "With a dozen measures one interval in twenty misses by chance: a single small difference means little.",
-    "Of very long files every so many values are drawn from, which makes intervals wider.",
+    "The values of very long files are thinned evenly before resampling, which makes intervals \
+     wider.",
 ];

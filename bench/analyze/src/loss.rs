@@ -315,8 +315,11 @@ fn cautions(a: &LossAnswer) -> Vec<String> {
     let mut all: Vec<String> = a.sources.iter().flat_map(|s| s.cautions.clone()).collect();
     let connections = || a.sources.iter().flat_map(|s| &s.connections);
     if a.samples == 0 && connections().any(|c| c.only_smoothed) {
-        all.push("There are only smoothed round trips in here (the stack's own controllers under 'fathom serve' report no others): \
-                  what they show is too late and too flat for this question.".into());
+        all.push(
+            "The logs have only smoothed round trips (the stack's own controllers under 'fathom \
+             serve' report no others), which are too late and too flat for this question."
+                .into(),
+        );
     } else if a.samples < FEW_SAMPLES {
         all.push(format!("Round trips: {}; at least {FEW_SAMPLES} are needed.", a.samples));
     }
@@ -484,7 +487,8 @@ impl LossAnswer {
                     Series::line("mean of the two before a loss", self.before_loss.cdf.clone()),
                 ],
             };
-            let note = "Where losses follow high delay the second curve lies far to the right of the first.";
+            let note =
+                "If losses follow high delay, the second curve is far to the right of the first.";
             all.push(Drawn {
                 title: "Round trips, and those before losses".into(),
                 note: note.into(),
@@ -497,12 +501,15 @@ impl LossAnswer {
 
 const METHOD: &[&str] = &[
     "A rise: the mean of the last two round trips is above the mean of the last twenty and their standard deviation (DCA §3.2.1).",
-    "Losses between two round trips are one. Those with fewer than twenty round trips before them are not judged.",
-    "The interval of the share is Clopper and Pearson's, as if losses were independent; p comes from turning losses and round trips against \
-     each other 1,999 times, which keeps bursts together.",
-    "Intervals by lag take losses for independent; where they come in bursts they are too narrow.",
-    "The cost is the model of Padhye and others with DCA's cuts added to the losses and the losses it avoids taken away, without a largest \
-     window; its interval draws stretches of 200 round trips again and again.",
+    "Losses between two round trips count as one. A loss with fewer than twenty round trips before \
+     it is not judged.",
+    "The interval of the share is Clopper and Pearson's, as if losses were independent. p comes \
+     from 1,999 rotations of the losses against the round trips, which keep bursts together.",
+    "Intervals by lag assume independent losses; if losses come in bursts, the intervals are too \
+     narrow.",
+    "The cost is that of the model of Padhye and others, without a largest window: DCA's cuts are \
+     added to the losses, and the losses that DCA avoids are subtracted. Its interval comes from \
+     resampling stretches of 200 round trips.",
     "qlog does not say how many packets an ACK acknowledged: unless the log is fathom's, every new round trip is a sample.",
 ];
 

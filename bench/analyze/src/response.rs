@@ -196,8 +196,10 @@ fn shown(percentile: Option<(f64, Option<(f64, f64)>)>) -> String {
 const METHOD: &[&str] = &[
     "In a log: from the first byte of a request to the last byte of its response, as the end that logs sees them (packets with STREAM \
      frames, stream_data_moved); in logs of fathom serve, from the request's header until the last byte was acknowledged.",
-    "In a table: total_ms from the intended start (intended_s, where it is there): waiting for a late client counts.",
-    "A percentile is shown where ten responses lie beyond it: p90 from 100 on, p95 from 200, p99 from 1000.",
-    "Intervals (95 %) are between responses of the sample itself and take responses for independent; where there are too few, none is \
-     given.",
+    "In a table: total_ms from the intended start (intended_s, if the table has it), so waiting \
+     for a late client counts.",
+    "A percentile is shown if at least ten responses lie beyond it: p90 needs 100 responses, p95 \
+     200 and p99 1000.",
+    "Intervals (95 %) end at responses of the sample and assume independent responses; with too \
+     few responses there is none.",
 ];

@@ -71,13 +71,14 @@ impl Source {
         let name = &self.name;
         match self.until()? {
             ResponseEnd::HandedOver => Some(format!(
-                "{name}: its response times end when a server's QUIC took the last byte, not when the client had it; what waits in a send buffer \
-                 they leave out. Measure at the client (fathom load --csv), or with a fathom serve of today, whose logs tell when the last byte \
-                 was acknowledged."
+                "{name}: its response times end when a server's QUIC took the last byte, not when \
+                 the client had it, so they leave out the wait in the send buffer. Measure at the \
+                 client (fathom load --csv), or with a current fathom serve, which logs when the \
+                 last byte was acknowledged."
             )),
             ResponseEnd::Sent => Some(format!(
-                "{name} is a server's log: its response times end when the last byte was sent, which leaves out its way to the client, queues \
-                 on it included."
+                "{name} is a server's log: its response times end when the last byte was sent, so \
+                 they leave out the way to the client and the queues on this way."
             )),
             ResponseEnd::Acknowledged | ResponseEnd::Received => None,
         }

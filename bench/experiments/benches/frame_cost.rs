@@ -1,9 +1,11 @@
-//! What carrying one-way delays costs a bulk transfer, in SYNC_TIMESTAMP and in ACK_RECEIVE_TIMESTAMPS frames: CPU and bytes, in paired runs with
-//! and without the extension.
+//! Measures the cost of carrying one-way delays in a bulk transfer, in SYNC_TIMESTAMP and in
+//! ACK_RECEIVE_TIMESTAMPS frames: CPU time and bytes, in paired runs with and without the
+//! extension.
 //!
-//! `cargo bench -p fathom-experiments --bench frame_cost`. Both runs of a pair follow each other at once and take turns in going first; the
-//! figure is the median of the ratios. CPU time is that of the run's thread and covers both ends, the network and TLS. Bytes are all
-//! that crossed the bottleneck in both directions, headers included; they are the same in every run.
+//! `cargo bench -p fathom-experiments --bench frame_cost`. The two runs of a pair follow each other
+//! at once and take turns in going first; the result is the median of the ratios. CPU time is that
+//! of the run's thread and covers both ends, the network and TLS. Bytes include everything that
+//! crossed the bottleneck in both directions, with headers; they are the same in every run.
 
 use fathom_experiments::compare::{Plan, Stage, compare};
 use fathom_experiments::scenario::Timestamps;

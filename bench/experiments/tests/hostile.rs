@@ -87,17 +87,17 @@ fn none_gains(controller: &str) {
 }
 
 #[test]
-fn a_receiver_that_lies_to_sync_gains_nothing_over_reno() {
+fn misreports_to_sync_gain_nothing_over_reno() {
     none_gains("sync");
 }
 
 #[test]
-fn a_receiver_that_lies_to_either_signal_gains_nothing() {
+fn misreports_to_either_signal_gain_nothing() {
     none_gains("sync:signal=either");
 }
 
 #[test]
-fn a_receiver_that_lies_gains_nothing_on_other_stacks() {
+fn misreports_gain_nothing_on_other_stacks() {
     #[cfg(feature = "quiche")]
     let stacks = [Stack::Noq, Stack::Quiche];
     #[cfg(not(feature = "quiche"))]

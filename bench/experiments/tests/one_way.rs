@@ -601,7 +601,7 @@ fn a_client_that_withholds_its_timestamps_is_served_as_by_reno() {
 /// No reported delay may be below zero, or above what the round trip permits, by more than the
 /// tolerance and the clock drift since the last sample. The transfer still completes.
 #[test]
-fn a_client_that_lies_in_timestamps_gains_nothing() {
+fn a_client_that_misreports_timestamps_gains_nothing() {
     let honest = run(&Setup {
         server: "sync",
         offer: TIMESTAMP,

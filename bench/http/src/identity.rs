@@ -46,7 +46,9 @@ pub enum IdentityError {
         why: std::io::Error,
     },
     /// The files could not be read within this time.
-    #[error("'{path}' and its key cannot be read within {limit:?}: the disk stands still; they are taken up when it goes on", path = .0.display(), limit = .1)]
+    #[error(
+        "'{path}' and its key cannot be read within {limit:?}: the disk does not respond; the \
+         files are loaded when it responds again", path = .0.display(), limit = .1)]
     Stalled(PathBuf, std::time::Duration),
     /// The key is encrypted with a password, which nobody is there to type.
     #[error("the private key '{}' is encrypted; decrypt it first: openssl pkey -in KEY -out PLAIN", .0.display())]

@@ -287,14 +287,14 @@ mod tests {
             |result: Result<(), IdentityError>| said.lock().push(result.unwrap_err().to_string());
         let mut stalled = std::pin::pin!(files.patiently(move || held.recv().is_ok(), &report));
         tokio::select! {
-            _ = stalled.as_mut() => panic!("it stands still"),
+            _ = stalled.as_mut() => panic!("the disk does not respond"),
             () = async {
                 while said.lock().is_empty() {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             } => {}
         }
-        assert!(said.lock()[0].contains("stands still"), "{:?}", said.lock());
+        assert!(said.lock()[0].contains("does not respond"), "{:?}", said.lock());
         release.send(()).unwrap();
         assert_eq!(stalled.await, Some(true));
         assert_eq!(said.lock().len(), 1);

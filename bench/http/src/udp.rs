@@ -83,7 +83,8 @@ fn enlarge(socket: &Socket, bytes: usize) -> SocketBuffers {
     SocketBuffers { receive, send }
 }
 
-/// Returns the size that was granted. If the calls fail, the system keeps its size.
+/// Enlarges a buffer and returns the size that was granted. If the calls fail, this is the system's
+/// default size.
 fn enlarge_buffer(
     requested: usize,
     request: impl Fn() -> io::Result<()>,

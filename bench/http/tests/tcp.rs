@@ -391,7 +391,7 @@ async fn a_client_that_reads_nothing_is_dropped() {
 /// A thousand connections that send nothing, half a handshake, noise, or half a request. Later
 /// clients are served.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_say_nothing_leave_room_for_others() {
+async fn silent_connections_leave_room_for_others() {
     let limits = Limits { header_timeout: Duration::from_secs(2), ..Limits::default() };
     // All come from one address, which may take all places, just as many addresses with a part each
     // could.

@@ -215,12 +215,15 @@ impl Point<'_> {
             )),
             (Some(all), None) => Some((
                 Verdict::Fail,
-                Some(format!("none of {all} requests was completed in a run: it has no response time")),
+                Some(format!(
+                    "none of {all} requests was completed in a run: it has no response time"
+                )),
             )),
             _ if own.failed_part() > reference.failed_part() + MOST_LEFT_OUT => Some((
                 Verdict::Fail,
                 Some(format!(
-                    "{} of {} requests failed, of the reference's {} of {}: the time of the others is no answer",
+                    "{} of {} requests failed, against {} of {} of the reference's: the other \
+                     response times do not count",
                     own.failed,
                     own.completed + own.failed,
                     reference.failed,

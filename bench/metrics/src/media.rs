@@ -100,12 +100,12 @@ pub struct MediaOutcome {
     pub missed: u64,
     /// Missed frames that arrived late.
     pub late: u64,
-    /// Missed frames that never arrived completely: failed, not requested because 100 requests were
-    /// open, or with a lost datagram.
+    /// Missed frames that never arrived completely: the request failed, was not sent because 100
+    /// requests were open, or a datagram of the frame was lost.
     pub never: u64,
     /// Missed frames as a fraction of all.
     pub missed_fraction: f64,
-    /// Number of times that the picture stood for max(3 intervals, interval + 150 ms) or longer.
+    /// Number of times that the picture froze for max(3 intervals, interval + 150 ms) or longer.
     pub freezes: u64,
     /// Total duration of the freezes in milliseconds.
     pub frozen_ms: f64,

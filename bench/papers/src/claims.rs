@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_without_its_runs_stands_while_its_test_does() {
+    fn a_verdict_without_runs_is_kept_until_its_test_changes() {
         let kept = || Claim {
             verdict: NotHeld,
             found: "3 against 4".into(),
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_out_of_its_regime_leaves_the_others_their_say() {
+    fn a_failed_part_counts_beside_a_part_not_in_regime() {
         let part = |verdict, missed: &[(&str, &str)]| {
             Finding::new(verdict, "n")
                 .unless(missed.iter().map(|(run, cause)| Reason::of(*run, *cause)).collect())

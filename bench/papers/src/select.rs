@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn names_lists_and_ranges_in_the_papers_order() {
+    fn selection_takes_names_lists_and_ranges_in_paper_order() {
         // table 1, figure 3-4, figure 5, figure 4.4-4.7, figure 10, figure A
         assert_eq!(ids(&[], &[]).unwrap().len(), 6);
         assert_eq!(ids(&["5"], &["1"]).unwrap(), ["table 1", "figure 5"]);

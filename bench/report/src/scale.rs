@@ -194,8 +194,9 @@ pub fn estimate_within(e: &Estimate, bounds: &Bounds) -> String {
     format!("{:.decimals$} ({low:.decimals$} to {high:.decimals$})", e.mean)
 }
 
-/// Formats numbers that stand side by side. Linear numbers, unless all are integers, have enough
-/// decimals to show a thousandth of the largest; logarithmic numbers have three significant digits.
+/// Formats numbers that stand side by side. With `log`, each has three significant digits.
+/// Otherwise all have the same number of decimals: none if all are integers, else enough to show a
+/// thousandth of the largest.
 pub(crate) fn side_by_side(
     values: impl Iterator<Item = f64> + Clone,
     log: bool,

@@ -70,7 +70,7 @@ async fn run() -> Outcome<()> {
     let (mut number, mut serving) = (0_u64, Vec::new());
     while number < CLIENTS {
         let incoming = listening.accept().await.ok_or("the endpoint is closed")?;
-        // >>> Fathom: each second connection gets the other; before, incoming.accept()?
+        // >>> Fathom: connections alternate between both controllers; before, incoming.accept()?
         number += 1;
         let server = if number.is_multiple_of(2) { &sync } else { &cubic };
         let Ok((connecting, monitor)) = server.accept(incoming, TransportConfig::default()) else {

@@ -34,10 +34,11 @@
 //! rate ([`fathom_cc::Pacing::Rate`]), it refills at exactly that rate. In both cases the window
 //! bounds the bytes in flight.
 //!
-//! The bucket holds 2 ms at the rate, but at least 10 and at most 256 datagrams, and never more
-//! than the larger of 10 ms and one datagram. Packets therefore leave in bursts of that size, and
-//! only their average follows the rate. Credit beyond the bucket is lost, so a sender that was idle
-//! starts with one burst. `TransportConfig::max_outgoing_bytes_per_second` is an upper bound of the
+//! The bucket holds 2 ms at the rate, or at least 10 and at most 256 datagrams if 2 ms is outside
+//! this range. It never holds more than 10 ms at the rate, or one datagram if 10 ms are less.
+//! Packets therefore leave in bursts as large as the bucket, and only their average follows the
+//! rate. Credit beyond the bucket is lost, so a sender that was idle starts with one burst.
+//! `TransportConfig::max_outgoing_bytes_per_second` is an upper bound of the
 //! rate. [`fathom_cc::SendParams::burst`] becomes noq's `send_quantum`: the most that leaves in one
 //! call to the socket, rounded down to whole datagrams, but at least one. It bounds a batch, not
 //! the bucket.

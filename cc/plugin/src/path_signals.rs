@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_packet_newly_acknowledged_and_told_of_is_a_sample() {
+    fn the_newest_acknowledged_packet_with_a_time_is_a_sample() {
         let mut path = sending();
         // Packets 3 to 1 arrived 23, 22 and 21 ms after the epoch. The frame left 1 ms later and
         // took 20 ms.
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_says_of_packets_not_sent_or_of_no_time_is_ignored() {
+    fn times_of_unsent_packets_and_absurd_times_are_ignored() {
         let mut path = sending();
         // Packet 99; the same packet twice; times that grow by wrapping; packets in any order.
         for (largest, ranges) in [

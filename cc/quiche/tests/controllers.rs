@@ -196,7 +196,7 @@ fn only_a_long_blackout_is_persistent_congestion() {
 }
 
 #[test]
-fn what_looked_lost_and_arrives_is_undone() {
+fn a_spurious_loss_is_undone() {
     let (mut pair, log, seen) = idle("reno");
     treat(&mut pair, |n| [2, 3].contains(&n).then_some(Action::Late(8 * MS)));
     pair.client.to_write.push((0, 12_000));

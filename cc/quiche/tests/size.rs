@@ -54,7 +54,7 @@ fn a_size_too_small_for_data_is_not_taken_at_its_word() {
 }
 
 #[test]
-fn both_ways_at_once_in_paper_mode() {
+fn sizes_hold_in_both_directions_in_paper_mode() {
     let mut configs = [sized(200), sized(150)].map(|algorithm| {
         let mut config = config(algorithm);
         let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };

@@ -63,7 +63,7 @@ option_values! {
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "cubic",
-    summary: "CUBIC: 0.7 of the window on loss or mark, growth by the time since",
+    summary: "CUBIC: keeps 0.7 of the window on loss or mark, then grows with time",
     source: "RFC 9438 §4",
     // CUBIC keeps 0.7 of the window, and its growth depends on the time since the loss
     // (RFC 9438 §4).

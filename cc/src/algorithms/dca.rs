@@ -108,7 +108,7 @@ option_values! {
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "dca",
-    summary: "TCP/DCA: Reno that cuts when the last RTTs stand out of the recent ones",
+    summary: "TCP/DCA: Reno that also cuts when the last RTTs exceed recent ones by their deviation",
     source: "DCA §4.3",
     page: PAGE,
     ..Algorithm::of_rule::<DcaConfig>()

@@ -11,7 +11,7 @@ use fathom_cc::round::RoundTrip;
 use fathom_cc::rule::{RuleConfig, WindowRule, rule_options};
 use fathom_cc::{AckEvent, Ratio, Time};
 
-/// What a queue above the target leaves of the window.
+/// Factor by which the window shrinks while the queue is above the target.
 pub const DELAY_REDUCTION: Ratio = Ratio::new(7, 8);
 
 /// The entry in the catalogue: what `fathom controllers` shows.
@@ -23,7 +23,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
 };
 
 rule_options! {
-    /// What users may set, as in `template-controller:target=5ms`. Each field is an option, its comment the help text.
+    /// Options of the controller, as in `template-controller:target=5ms`. Each field is an option,
+    /// and its comment is the help text.
     pub struct Config {
         /// queueing delay above which the window is reduced
         target: Duration = "20ms" in Values::Duration { min: Duration::from_millis(1), max: Duration::from_secs(1) },

@@ -98,12 +98,14 @@ fn shown(value: Option<f64>, interval: Option<(f64, f64)>, plus: &str) -> String
 }
 
 const METHOD: &[&str] = &[
-    "Intervals (95 %) draw whole connections again and again, for what one client saw is alike; below ten connections there is none, \
-     nor where a percentile lies beyond all but the largest values. The \
-     last columns are differences to the first controller, each with an interval of its own.",
-    "A server with weights deals controllers at random, to all clients at the same time. But one that requires one-way delays refuses \
-     clients that lack the timestamp extension, and then the clients differ, too.",
+    "Intervals (95 %) come from resampling whole connections, because the values of one connection \
+     are similar. With fewer than ten connections there is no interval, and a percentile near the \
+     largest values has none. The last columns are differences from the first controller, each \
+     with its own interval.",
+    "A server with weights assigns controllers at random, to all clients at the same time. But a \
+     controller that requires one-way delays refuses clients without the timestamp extension, and \
+     then the clients differ, too.",
     "Response times run from the request's header until the last byte was acknowledged.",
-    "With many measures one interval in twenty misses by chance: a single small difference means little. Of very many values every so many \
-     are drawn from, which makes intervals wider.",
+    "With many measures one interval in twenty misses by chance: a single small difference means \
+     little. Very many values are thinned evenly before resampling, which makes intervals wider.",
 ];

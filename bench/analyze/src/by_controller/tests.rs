@@ -31,7 +31,7 @@ fn row<'a>(answer: &'a ControllerComparison, name: &str) -> &'a [OfController] {
 }
 
 #[test]
-fn controllers_are_told_apart_whatever_file_they_are_in() {
+fn connections_are_grouped_by_controller_across_files() {
     let mut one = connections(Some("sync"), 30, 150.0);
     one.extend(connections(None, 3, 500.0));
     one.extend(connections(Some("native:cubic"), 20, 100.0));
@@ -89,7 +89,7 @@ fn connections_that_are_alike_widen_the_interval() {
 }
 
 #[test]
-fn what_names_no_controller_is_refused_with_a_hint() {
+fn logs_without_a_controller_are_refused_with_a_hint() {
     let refused = |source: Source| by_controller(vec![source]).unwrap_err().to_string();
     assert!(refused(log(connections(None, 3, 1.0))).contains("fathom serve --qlog"));
     let rows = vec![ResponseTime { bytes: 1, ms: 1.0, first_byte_ms: None, began_ms: None }];

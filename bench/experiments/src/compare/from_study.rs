@@ -23,15 +23,15 @@ use crate::study::{ReportSpec, Study};
 
 /// Load of pages by default: the link is more than half busy, and views overlap.
 pub const PAGE_LOAD: &str = "50%";
-/// Name of a group of cross traffic, before what it is.
+/// Prefix of the names of groups of cross traffic.
 const BESIDE: &str = "beside ";
 
 impl Plan {
     /// Reads a plan from a study in TOML, as [`Plan::study_text`] writes it.
     ///
     /// # Errors
-    /// Returns the error in the text with its line, or what `fathom compare` does not run, in one
-    /// line.
+    /// Returns the first error in the text with its line number, or an error that names the part of
+    /// the study that `fathom compare` does not run. Both are one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
         let study = Study::from_toml("compare", text)?;
         if study.absent > 0 {

@@ -258,7 +258,8 @@ impl Ranking<'_> {
             with.iter().find(|entry| entry.candidate.beats(&with[0].candidate, self.measure));
         if let Some(better) = beats_first {
             lines.push(format!(
-                "{} has the best mean, and yet {} is better seed by seed: a few seeds make that mean.",
+                "{} has the best mean, but {} is better seed by seed: a few seeds determine the \
+                 mean.",
                 name(with[0]),
                 name(better)
             ));
@@ -304,7 +305,7 @@ impl Ranking<'_> {
 const NAMED: usize = 4;
 
 const ONE_SEED: &str =
-    "One seed is no result: nothing says how far another would differ (--seeds 5).";
+    "One seed is no result: another seed may give a very different value (--seeds 5).";
 
 impl<'a> Candidate<'a> {
     /// Returns the seed and the value of every run that has a value of the measure.

@@ -46,9 +46,15 @@ fn load(plan: &Plan, _: &Checked) -> Option<String> {
     let kind = plan.kind();
     (!plan.has_load()).then(|| match kind {
         "page" | "pages" => {
-            format!("'{}' says how many pages there are; leave --load out, or write --workload page", plan.workload)
+            format!(
+                "'{}' says how many pages there are; leave --load out, or write --workload page",
+                plan.workload
+            )
         }
-        _ => format!("{kind} is as much as its numbers say; leave --load out, or write --workload packmime or page"),
+        _ => format!(
+            "{kind} has the size that its numbers set; leave --load out, or write --workload \
+             packmime or page"
+        ),
     })
 }
 

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_live_request_is_read_as_written() {
         let stream = MediaStream {
             start: Time::from_millis(250),
             rate: Rate::from_bits_per_sec(2_000_000),

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_priority_is_read_as_written() {
         for urgency in 0..=7 {
             for incremental in [false, true] {
                 let priority = Priority { urgency, incremental };

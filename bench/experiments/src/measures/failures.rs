@@ -72,8 +72,8 @@ impl FailedRequests {
                 format!("all {requests} requests failed under {label}{why}: it has no result")
             }
             (false, _) => format!(
-                "{failed} of {requests} requests failed under {label}{why}: response times are of those that did not, \
-                 and look better than they are"
+                "{failed} of {requests} requests failed under {label}{why}: response times exclude \
+                 the failed requests, and look better than they are"
             ),
         };
         known.map_or(line.clone(), |known| format!("{line}; {known}"))

@@ -77,13 +77,13 @@ impl Population {
             Self::CompletedLarge => "completed responses above 25 kB",
             Self::Views => "completed page views",
             Self::Objects => "completed objects",
-            Self::Requests => "requests that began in it",
-            Self::Frames => "frames captured and due in it",
-            Self::FramesThere => "completed frames of those",
-            Self::Datagrams => "datagrams sent in it by the senders of bodies",
-            Self::Bytes => "UDP payload that arrives in it",
-            Self::Connections => "connections open in it",
-            Self::Packets => "packets that arrive at the link in it",
+            Self::Requests => "requests that began in the span",
+            Self::Frames => "frames captured and due in the span",
+            Self::FramesThere => "completed frames among these",
+            Self::Datagrams => "datagrams sent in the span by the senders of bodies",
+            Self::Bytes => "UDP payload that arrives in the span",
+            Self::Connections => "connections open in the span",
+            Self::Packets => "packets that arrive at the link in the span",
             Self::Time => "time",
         }
     }
@@ -499,7 +499,7 @@ pub const MEASURES: &[Measure] = &[
     .shown("%", "drops %", Lower, 2),
     Measure::link(
         "path_losses_percent",
-        "packets lost on the path beside the queue's drops",
+        "packets lost on the path other than in the queue",
         Packets,
         |l| {
             let did = l.impairments.filter(|did| did.arrived > 0)?;

@@ -332,8 +332,8 @@ pub struct GroupOutcome {
     /// below if it reports none (quinn, noq). The figures from here to `loss_reductions` exclude
     /// the warm-up.
     pub probe_timeouts: u64,
-    /// Packets sent after a silence of a probe timeout with packets in flight. This count has the
-    /// same rule on every stack.
+    /// Packets sent after a silence of a probe timeout with packets in flight. Every stack uses the
+    /// same rule.
     pub silences: u64,
     /// Backoffs of the senders. A backoff lasts from the last packet before a probe timeout to the
     /// first acknowledgement after it, with any number of probe timeouts between them. A backoff
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_changes_no_packet() {
+    fn keeping_data_changes_no_packet() {
         let plain = download("quinn", "");
         let kept = download(
             "quinn",

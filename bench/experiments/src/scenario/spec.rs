@@ -486,7 +486,10 @@ fn ends(chain: &Chain, from: &str, to: &str) -> Result<(usize, usize), String> {
     let router = |name: &str, which: &str| {
         chain.router(name).ok_or_else(|| {
             let known = chain.routers.join(", ");
-            format!("{which}: '{}' is no router here; write one of {known}", name.escape_debug())
+            format!(
+                "{which}: '{}' is not a router of this network; write one of {known}",
+                name.escape_debug()
+            )
         })
     };
     let (from, to) = (router(from, "from")?, router(to, "to")?);

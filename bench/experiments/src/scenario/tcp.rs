@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_field_is_named_with_its_mend() {
+    fn each_wrong_field_is_named_with_a_hint() {
         let wrong = |change: fn(&mut TcpSpec), expected: &str| {
             let mut spec = TcpSpec::default();
             change(&mut spec);

@@ -268,7 +268,7 @@ pub(super) struct IdlePool(Mutex<Vec<Idle>>);
 type Idle = (Box<dyn Client>, u32, Time);
 
 impl IdlePool {
-    /// Keeps a connection. Returns the counts of its datagrams so far.
+    /// Keeps a connection. Returns the datagram counts of its flow so far.
     fn put(
         &self,
         part: &ControllerGroup,

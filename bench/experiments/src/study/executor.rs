@@ -256,7 +256,7 @@ fn cannot_store_in(options: &RunOptions, error: std::io::Error) -> StudyError {
 struct Work<'a> {
     runs: &'a [StudyRun],
     store: Option<&'a Store>,
-    /// Runs to execute, by backend. Of several runs with the same fingerprint, only the first is
+    /// Runs to execute, by backend. If several runs have the same fingerprint, only the first is
     /// executed.
     in_virtual_time: Queue,
     in_real_time: Queue,

@@ -388,14 +388,14 @@ impl<'i> Head<'i> {
             let name = key.get_ref();
             let is_list = root.get(name.as_ref()).is_some_and(|value| value.get_ref().is_array());
             let is_table = root.get(name.as_ref()).is_some_and(|value| value.get_ref().is_table());
-            let mend = match (is_list, is_table) {
+            let hint = match (is_list, is_table) {
                 (true, _) => format!("write [[scenario.{name}]]"),
                 (_, true) => format!("write [scenario.{name}]"),
                 _ => "write it below [scenario]".to_owned(),
             };
             return Err(SpannedError::new(
                 key.span(),
-                format!("'{name}' is a field of the scenario; {mend}"),
+                format!("'{name}' is a field of the scenario; {hint}"),
             ));
         }
         if let Some(key) = root.keys().find(|key| OLD_PLAN.contains(&key.get_ref().as_ref())) {

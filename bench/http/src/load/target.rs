@@ -71,20 +71,20 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), String>
             return Err(wrong("is no whole URL"));
         };
         if *scheme != Scheme::HTTPS {
-            return Err(wrong("is not https, and HTTP/3 is nothing else"));
+            return Err(wrong("is not https, which HTTP/3 requires"));
         }
         if authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(wrong("needs a host, and takes no user name"));
         }
         if !has_port(authority) {
-            return Err(wrong("has a port that is none: 1 to 65535"));
+            return Err(wrong("has an invalid port: ports are 1 to 65535"));
         }
         match &found {
             None => found = Some(authority.clone()),
             Some(first) if same(first, authority) => {}
             Some(first) => {
                 return Err(format!(
-                    "'{first}' and '{authority}' are two servers; load one at a time, as connections serve one"
+                    "'{first}' and '{authority}' are two servers; load one at a time"
                 ));
             }
         }

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_gets_its_part_from_the_slowest_of_who_has_more() {
+    async fn a_waiting_client_gets_the_slowest_slot_of_a_larger_holder() {
         let slots = Slots::new(16, GRACE, GRACE);
         let take = |n| now(slots.take(client(n))).flatten().unwrap();
         let mut held: Vec<Slot> = (0..4).map(|_| take(1)).collect();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_for_the_upstream_server_is_taken_back_last() {
+    async fn requests_waiting_for_the_upstream_are_evicted_last() {
         let slots = Slots::new(8, GRACE, GRACE);
         let take = |n| now(slots.take(client(n))).flatten().unwrap();
         let (asked, read) = (take(1), take(1));

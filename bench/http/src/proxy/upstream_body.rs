@@ -21,7 +21,7 @@ use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
 
 /// Reason for which a slot was taken back.
 pub(super) const SHARE: &str =
-    "the client has more than its part of the slots, for which others wait";
+    "the client has more than its share of the slots, and other clients are waiting";
 
 /// Resources that an answered request still holds.
 pub(super) struct Answered {

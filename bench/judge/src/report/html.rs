@@ -53,7 +53,10 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
                 }
             }
             @if let Some(cpu) = &card.cpu { li { (cpu.text(&card.thresholds)) } }
-            li { "A check passes where the whole 95 % interval over the seeds is within its threshold, and fails where the whole of it is outside." }
+            li {
+                "A check passes if the whole 95 % interval over the seeds is within its threshold, \
+                 and fails if the whole interval is outside."
+            }
             li { "fathom " (card.fathom) "; " (card.stacks.values().cloned().collect::<Vec<_>>().join("; ")) "." }
         }
     };

@@ -27,7 +27,8 @@ impl std::str::FromStr for EcnField {
             "remark" => Ok(Self::Remark),
             "ce" => Ok(Self::Ce),
             _ => Err(format!(
-                "'{}' is nothing that becomes of ECN; write pass, bleach (clear it), remark (ECT(0) to ECT(1)) or ce (mark all)",
+                "'{}' is not a treatment of ECN marks; write pass, bleach (clear it), remark \
+                 (ECT(0) to ECT(1)) or ce (mark all)",
                 s.escape_debug()
             )),
         }

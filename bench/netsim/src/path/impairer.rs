@@ -57,7 +57,7 @@ pub enum DropCause {
     Lost,
     /// Dropped by the policer.
     Policed,
-    /// Larger than the MTU, or in a blackout.
+    /// The packet is larger than the MTU, or a blackout is in progress.
     CutOff,
 }
 
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn overtaken_packets_are_counted_whatever_made_them() {
+    fn overtaken_packets_are_counted_for_every_impairment() {
         // Whichever impairment reorders, the count equals a count over the sorted arrivals.
         for (text, reorder, reorders) in
             [("5ms", 0.0, false), ("5ms,reorder", 0.0, true), ("0ms", 0.1, true)]

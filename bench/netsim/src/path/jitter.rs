@@ -83,7 +83,8 @@ impl FromStr for Jitter {
     fn from_str(s: &str) -> Result<Self, String> {
         let help = |e: &str| {
             format!(
-                "'{}' is no jitter ({e}); write 5ms, normal:5ms or exponential:5ms, and ',reorder' where packets may overtake each other",
+                "'{}' is not a jitter ({e}); write 5ms, normal:5ms or exponential:5ms, and add \
+                 ',reorder' if packets may overtake each other",
                 s.escape_debug()
             )
         };

@@ -229,7 +229,7 @@ impl PathSpec {
         let (down, up) = (delay("delay", &spec.delay)?, delay("up-delay", &spec.up_delay)?);
         if rtt.is_some() && (down.is_some() || up.is_some()) {
             return Err(
-                "delay: it is of one direction and in place of rtt; leave one of them out".into()
+                "delay: it sets one direction and replaces rtt; leave one of them out".into()
             );
         }
         let delays = match rtt {
@@ -239,8 +239,7 @@ impl PathSpec {
         let rtt = rtt.unwrap_or((delays[0] + delays[1], delays[0] + delays[1]));
         if rtt.1.is_zero() && events.iter().any(|event| matches!(event, PathEvent::Rtt { .. })) {
             return Err(
-                "event: a step of the RTT needs one that it steps from; add rtt, such as 30ms"
-                    .into(),
+                "event: a step of the RTT needs an RTT to start from; add rtt, such as 30ms".into(),
             );
         }
         let direction = |up: bool| spec.direction(up, (delays[usize::from(up)], rtt.1), &events);
@@ -275,7 +274,7 @@ impl PathSpec {
             _ => (self.rate.as_deref(), self.trace.as_deref()),
         };
         if rate.is_some() && trace.is_some() {
-            return Err("trace: it is in place of a rate; leave out the rate".into());
+            return Err("trace: it replaces the rate; leave out the rate".into());
         }
         let capacity = match (rate, trace) {
             (Some(rate), _) => {
@@ -290,7 +289,7 @@ impl PathSpec {
             && !self.rate_steps(up, events).is_empty()
         {
             return Err(
-                "event: a step of the rate needs one that it steps from; add rate, such as 20Mbps"
+                "event: a step of the rate needs a rate to start from; add rate, such as 20Mbps"
                     .into(),
             );
         }
@@ -476,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_both_holds_for_both_and_up_changes_one() {
+    fn options_apply_both_ways_and_up_options_override_them() {
         let path = spec(&[
             ("rate", "20Mbps"),
             ("up-rate", "5Mbps"),
@@ -541,11 +540,11 @@ mod tests {
             (&[("rate", "1bps")], "rate: "),
             (&[("up-loss", "two")], "up-loss: "),
             (&[("queue", "droptail:5p")], "needs a link"),
-            (&[("rate", "1Mbps"), ("trace", "model:lte")], "in place of a rate"),
+            (&[("rate", "1Mbps"), ("trace", "model:lte")], "replaces the rate"),
             (&[("trace", "model:5g")], "lte, wifi, leo"),
             (&[("trace", "/nowhere/at/all")], "Mahimahi"),
-            (&[("event", "rate:5Mbps@10s")], "needs one that it steps from"),
-            (&[("event", "rtt:5ms@10s")], "needs one that it steps from"),
+            (&[("event", "rate:5Mbps@10s")], "needs a rate to start from"),
+            (&[("event", "rtt:5ms@10s")], "needs an RTT to start from"),
             (&[("ecn", "drop")], "write pass, bleach"),
             (&[("preset", "5g")], "dsl, cable"),
         ] {

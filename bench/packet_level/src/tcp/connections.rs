@@ -123,7 +123,7 @@ impl TcpConnection {
         self.until(Server, TcpEndpoint::is_over).await;
     }
 
-    /// Returns the counts of an end's sender so far.
+    /// Returns the counts of the sender at `end` so far.
     pub fn counts(&self, end: ClientOrServer) -> TcpCounts {
         self.with(end, |e| e.counts())
     }

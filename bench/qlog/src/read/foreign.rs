@@ -49,7 +49,8 @@ pub fn by_bytes(begins: &[u8]) -> Option<&'static str> {
     match text.first() {
         Some(b'<') => Some("it is HTML or XML"),
         Some(b'[') => Some(
-            "it begins with '[': rows without the header that says what they are; keep the first line of the log, or the whole document",
+            "it begins with '[', and its rows are without the header; keep the first line of the \
+             log, or the whole document",
         ),
         _ => None,
     }
@@ -59,15 +60,13 @@ pub fn by_bytes(begins: &[u8]) -> Option<&'static str> {
 pub(super) fn by_keys(keys: &[String]) -> Option<&'static str> {
     let has = |key: &str| keys.iter().any(|k| k.eq_ignore_ascii_case(key));
     if has("constants") {
-        return Some(
-            "it is Chrome's NetLog, which is not qlog and not read; record qlog at the server (docs/qlog.md)",
-        );
+        return Some("it is Chrome's NetLog, not qlog; record qlog at the server (docs/qlog.md)");
     }
     if has("log") && keys.len() == 1 {
-        return Some("it is an HTTP archive (HAR), which is not qlog and not read");
+        return Some("it is an HTTP archive (HAR), not qlog");
     }
     if has("traceEvents") {
-        return Some("it is a trace of Chrome's profiler, which is not qlog and not read");
+        return Some("it is a trace of Chrome's profiler, not qlog");
     }
     let old = ["events", "fields", "connectionid", "starttime", "vantagepoint", "qlogversion"];
     let is_old =

@@ -119,7 +119,8 @@ pub enum ReadError {
     Foreign(String),
     /// The document is too large.
     #[error(
-        "is one JSON document of {0} bytes, and at most {DOCUMENT} are read; record JSON text sequences (.sqlog), which may be of any size"
+        "is one JSON document of {0} bytes, above the limit of {DOCUMENT}; record JSON text \
+         sequences (.sqlog), which may be of any size"
     )]
     TooLarge(u64),
     /// The file begins like a log but contains no event.
@@ -226,7 +227,8 @@ impl Read for Document<'_> {
         let n = self.from.read(to)?;
         self.left = self.left.checked_sub(n as u64).ok_or_else(|| {
             io::Error::other(format!(
-                "it is one JSON document of more than {DOCUMENT} bytes; record .sqlog, which may be of any size"
+                "it is one JSON document of more than {DOCUMENT} bytes; record .sqlog, which may \
+                 be of any size"
             ))
         })?;
         Ok(n)

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_http_does_not_know_is_handed_on() {
+    fn errors_unknown_to_http_are_passed_on() {
         is_undefined(ConnectionError::VersionMismatch);
         is_undefined(ConnectionError::Reset);
         is_undefined(ConnectionError::LocallyClosed);

@@ -30,7 +30,7 @@ pub struct SendStream<B: Buf> {
     writing: Option<WriteBuf<B>>,
 }
 
-/// The stack's stream and its state.
+/// A stream of the stack, and whether it is open, finished or failed.
 struct Wire {
     stream: stack::SendStream,
     state: State,

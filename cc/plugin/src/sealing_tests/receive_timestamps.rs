@@ -184,7 +184,7 @@ fn they_tell_the_delay_of_what_was_acknowledged() {
 }
 
 #[test]
-fn what_was_not_asked_for_empties_the_payload() {
+fn unrequested_frames_empty_the_payload() {
     let frame = ints(&[0x317_8307, 0, 0, 0, 0, 1, 0, 1, 9]);
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
     for offers in [[lean, RECEIVE], [lean; 2], [timestamp(EnableTimestamp::Both); 2]] {
@@ -250,7 +250,7 @@ fn malformed_frames_reach_the_stack_as_they_are() {
 }
 
 #[test]
-fn times_that_cannot_be_say_nothing() {
+fn impossible_receive_times_are_ignored() {
     let mut pair = Pair::offering([RECEIVE; 2]);
     for packet in 0..40 {
         pair.clock.set(packet);

@@ -10,9 +10,9 @@
 //! The paper leaves these points open. Each has an option if the choice could matter.
 //! - **Slow start** (`slow-start=steer`): the paper says only "until the 9th ACK is received [...]
 //!   the sender will use Reno" (Sync-TCP §5.1). Read literally, Algorithm 2 then controls the
-//!   window alone, also below the threshold. That is the default, and Sync-TCP §3.4 compares the
-//!   growth of its 50 % row to slow start. `reno` leaves slow start to Reno until a loss or a mark
-//!   ends it.
+//!   window alone, also below the threshold. This reading is the default: Sync-TCP §3.4 compares
+//!   the growth of its 50 % row to slow start. `reno` leaves slow start to Reno until a loss or a
+//!   mark ends it.
 //! - **Threshold**: an early cut sets the slow-start threshold to the new window. Otherwise the
 //!   next level verdict would return to slow start.
 //! - **Equal medians**: Sync-TCP §3.3 considers only m0 < m2 and m0 > m2. Equal medians leave the

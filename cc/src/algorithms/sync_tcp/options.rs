@@ -163,32 +163,32 @@ told apart), and drops are 2.8 and 3.0 %. Beside a Reno flow, a receiver that re
 queue is 23 % faster than Reno without the limit, and 20 % slower with it (mean of three seeds,
 `bench/experiments/tests/hostile.rs`).
 
-**A receiver that lies gets more than an honest one, but never more than it would get with Reno.**
+**A receiver that misreports gets more than an honest one, but never more than with Reno.**
 An honest `sync` gives way to a Reno flow that fills the queue. It has 0.63 of the rate that Reno
 has in its place on quinn, 0.57 on noq and 0.49 on quiche (10 Mbps, 40 ms, 60 packets of queue), and
 0.10 to 0.30 in three other networks. A receiver that reports an empty queue has 0.80, 0.76 and
 0.59, and 0.42 to 0.81 in the other networks. With the laboratory's packet-level senders the gap is
-wider: 0.08 of Reno's share of a drop-tail link for an honest receiver and 1.0 for a lying one, and
-0.56 and 1.0 if the queue marks.
+wider: an honest receiver has 0.08 of Reno's share of a drop-tail link and one that misreports has
+1.0; if the queue marks, they have 0.56 and 1.0.
 
-So a receiver has a reason to lie, and only the bound at Reno's window limits it. The next table
-shows other misreports, with `sync`'s rate as a share of Reno's in the same place:
+So a receiver gains by misreporting, and only the bound at Reno's window limits its gain. The next
+table shows other misreports, with `sync`'s rate as a share of Reno's in the same place:
 
-| the receiver | drop-tail: `sync`, `signal=rtt`, Reno with the same lie | queue that marks |
+| the receiver | drop-tail: `sync`, `signal=rtt`, Reno with the same misreport | queue that marks |
 |---|---|---|
-| tells the truth | .08, .08, 1 | .56, .56, 1 |
+| tells the truth | 0.08, 0.08, 1 | 0.56, 0.56, 1 |
 | acknowledges packets that have not arrived, or never will | 1.57, 1.57, 1.57 | 2.07, 2.07, 2.07 |
-| sends stamps that report an empty queue | 1.00, .08, 1.00 | 1.00, .56, 1.00 |
-| never reports a mark | .08, .08, 1.00 | .96, .96, 2.05 |
-| reports a mark for every packet | .08, .08, 1.00 | .08, .08, .08 |
-| says that it held every acknowledgement for 25 ms | .08, .18, 1.01 | .56, 1.00, 1.00 |
-| holds every acknowledgement for 25 ms and does not say so | .06, .06, .71 | .15, .15, .55 |
+| sends stamps that report an empty queue | 1.00, 0.08, 1.00 | 1.00, 0.56, 1.00 |
+| never reports a mark | 0.08, 0.08, 1.00 | 0.96, 0.96, 2.05 |
+| reports a mark for every packet | 0.08, 0.08, 1.00 | 0.08, 0.08, 0.08 |
+| says that it held every acknowledgement for 25 ms | 0.08, 0.18, 1.01 | 0.56, 1.00, 1.00 |
+| holds every acknowledgement for 25 ms and does not say so | 0.06, 0.06, 0.71 | 0.15, 0.15, 0.55 |
 
-No lie gains more with `sync` than with Reno. The stack has to detect the lies that gain with both
-(false acknowledgements, marks not reported). quinn, noq and quiche skip packet numbers now and
-then, and close the connection if the peer acknowledges a skipped one. They also check ECN counts
-(RFC 9000 §13.4.2), which finds counts that are too small, but not marks reported as none. `cargo
-test --release -p fathom-experiments --features quiche --test experiments-tests hostile --
+No misreport gains more with `sync` than with Reno. The stack has to detect the misreports that gain
+with both (false acknowledgements, marks not reported). quinn, noq and quiche skip packet numbers
+now and then, and close the connection if the peer acknowledges a skipped one. They also check ECN
+counts (RFC 9000 §13.4.2), which finds counts that are too small, but not marks reported as none.
+`cargo test --release -p fathom-experiments --features quiche --test experiments-tests hostile --
 --nocapture` prints these figures.",
     figure: "Sync-TCP and the scripted queue",
     to_see: "By default `sync` cuts with every verdict, that is, every three ACKs. At the plateau

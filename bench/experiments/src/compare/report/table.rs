@@ -262,7 +262,7 @@ pub(super) fn cautions(c: &Comparison) -> Vec<String> {
     let few =
         few.then(|| "-: too few samples (p99 needs 1000 in all, p95 200, p90 100).".to_owned());
     let unequal = (!c.unpaired_labels().is_empty()).then(|| {
-        "*: a change over the seeds that both have, which are not those of the means.".to_owned()
+        "*: a change over the seeds that both have; the means cover more seeds.".to_owned()
     });
     let outlying = c.outlying_seeds().into_iter().map(|line| sentence(&line));
     intervals.into_iter().chain(few).chain(unequal).chain(outlying).collect()

@@ -16,11 +16,8 @@ use crate::http::send_buffer;
 use crate::scenario::{MediaTransport, ResponseKind};
 use crate::stack::Stack;
 
-pub(super) const FORMS: &[Form<Media>] = &[Form {
-    name: "media",
-    read,
-    examples: &["media:4 at 2Mbps 30fps deadline 100ms"],
-}];
+pub(super) const FORMS: &[Form<Media>] =
+    &[Form { name: "media", read, examples: &["media:4 at 2Mbps 30fps deadline 100ms"] }];
 
 /// Live media.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +40,8 @@ pub struct Media {
 fn read(whole: &str, rest: &str) -> Result<Media, String> {
     let help = || {
         format!(
-            "'{whole}' is not a workload; write media:4 at 2Mbps 30fps deadline 100ms (1 to 240 fps), with ' for 60s' behind it where streams end"
+            "'{whole}' is not a workload; write media:4 at 2Mbps 30fps deadline 100ms (1 to 240 \
+             fps), with ' for 60s' at the end if streams end"
         )
     };
     let (rest, length) =

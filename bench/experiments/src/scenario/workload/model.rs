@@ -203,6 +203,6 @@ pub(crate) trait Model: fmt::Debug {
 }
 
 /// Returns the error of an option that a workload does not have.
-pub(super) fn no_option(name: &str, mend: &str) -> String {
-    format!("{}: not an option here; {mend}", name.escape_debug())
+pub(super) fn no_option(name: &str, hint: &str) -> String {
+    format!("{}: not an option here; {hint}", name.escape_debug())
 }

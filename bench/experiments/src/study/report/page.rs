@@ -46,17 +46,22 @@ pub fn html(study: &Study, scale: f64, runs: &[StudyRun], results: &[StudyRunRes
         h2 { "All combinations" }
         p.note {
             "Means over " (seeds.len()) " seeds"
-            @if seeds.len() > 1 { ", with 95 % intervals, which end where the measure does (no rate is below zero, no part above 100 %)" }
+            @if seeds.len() > 1 {
+                ", with 95 % intervals, limited to possible values of the measure (rates from \
+                 zero, percentages up to 100 %)"
+            }
             "."
         }
         (table.html())
         h2 { "How this was made" }
         ul {
             li { (results.len()) " runs of the study " code { (study.name) } "; fathom " (VERSION) "." }
-            li { "Every run of one seed brings the same requests under every controller and queue." }
+            li { "Runs of one seed have the same requests under every controller and queue." }
             li {
-                "One is ahead of another where the 95 % interval of the change between them, paired by seed (Student's t, of logarithms of \
-                 ratios; of differences where the measure is a percentage), leaves out \"no change\"; otherwise it is undecided."
+                "One is ahead of another if the 95 % interval of the change between them excludes \
+                 \"no change\"; otherwise it is undecided. Changes are paired by seed, and \
+                 intervals are Student's t of logarithms of ratios or, if the measure is a \
+                 percentage, of differences."
             }
         }
     };

@@ -214,7 +214,8 @@ pub(super) fn of_seeds(results: &[StudyRunResult]) -> Option<String> {
     let most = keys.iter().map(|(_, of)| of.len()).max().unwrap_or(0);
     if most < 2 {
         return Some(
-            "One seed is no result: nothing says how far another would differ (--seeds 5).".into(),
+            "One seed is no result: another seed may give a very different value (--seeds 5)."
+                .into(),
         );
     }
     let equal = |of: &Vec<&StudyRunResult>| {

@@ -148,7 +148,7 @@ impl Store {
         files.remove(&probe)?;
         if !stays? {
             return Err(io::Error::other(
-                "it writes over what is there although asked not to (If-None-Match)",
+                "it ignores If-None-Match and overwrites existing objects",
             ));
         }
         let entries = entries?;
@@ -265,9 +265,9 @@ impl Store {
         Ok(reports)
     }
 
-    /// Removes files that were left over hours ago: temporary files of these runs, of probes and of
-    /// records, and records of runs in progress. Younger files may belong to a process that is
-    /// still at work, here or on another machine.
+    /// Removes files that have not changed for hours: records of runs in progress, and temporary
+    /// files of such records, of these runs and of write checks. Younger files may belong to a
+    /// process that is still at work, here or on another machine.
     fn sweep(&self, entries: &[Entry], now: SystemTime, runs: &[StudyRun]) {
         let mine: BTreeSet<&str> =
             runs.iter().map(|c| c.fingerprint.as_str()).chain([PROBE, &RUNNING[1..]]).collect();

@@ -642,7 +642,7 @@ fn scenario_fields_outside_the_scenario_get_a_hint() {
     for field in spec.keys().filter(|field| *field != "stack") {
         assert!(super::read::OF_SCENARIO.contains(&field.as_str()), "{field}");
     }
-    for (beside, mend) in [
+    for (beside, hint) in [
         (
             "[keep]\nwindow = [\"all\"]",
             "line 1: 'keep' is a field of the scenario; write [scenario.keep]",
@@ -652,7 +652,7 @@ fn scenario_fields_outside_the_scenario_get_a_hint() {
     ] {
         let e = Study::from_toml("test", &format!("{beside}\n{}", "question = \"Does it?\""))
             .unwrap_err();
-        assert!(e.to_string().contains(mend), "{e}");
+        assert!(e.to_string().contains(hint), "{e}");
     }
 }
 

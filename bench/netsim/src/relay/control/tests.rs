@@ -131,7 +131,7 @@ fn a_new_rate_moves_datagrams_that_are_on_their_way() {
 }
 
 #[test]
-fn what_is_no_command_is_refused_in_a_line_that_names_the_mend() {
+fn invalid_commands_are_refused_with_a_hint() {
     let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
     for (command, says) in [
         ("", "'' is no command; write rate 5Mbps"),

@@ -193,10 +193,10 @@ impl State {
             // as a reduction.
             native.bytes = window(&self.quic);
         }
-        // Do not wait to send a close that may not be sent because the client has not proved its
-        // address.
-        let untold = matches!(sent, Poll::Ready(None)) && self.quic.local_error().is_some();
-        if self.quic.is_closed() || self.quic.is_draining() || untold {
+        // If the close may not be sent, because the client's address is not validated, do not wait
+        // for it.
+        let unsent_close = matches!(sent, Poll::Ready(None)) && self.quic.local_error().is_some();
+        if self.quic.is_closed() || self.quic.is_draining() || unsent_close {
             self.end(shared);
             let due = self.quic.timeout_instant().filter(|_| self.quic.is_draining());
             return Next::Drained(due.map(|due| due.min(now + LONGEST_DRAINING)));
