@@ -24,7 +24,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
@@ -335,10 +335,10 @@ async fn header_fields_and_trailers_cross_the_proxy() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_of_the_upstream_server_are_statuses() {
-    let nobody = {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        listener.local_addr().unwrap()
-    };
+    // A socket that does not listen refuses connections, and keeps its port from other programs.
+    let silent = TcpSocket::new_v4().unwrap();
+    silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let nobody = silent.local_addr().unwrap();
     let (address, _) = upstream(false).await;
     let nonsense = raw_upstream(b"what?\r\n\r\n").await;
     let closed = raw_upstream(b"").await;
