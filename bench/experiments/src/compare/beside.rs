@@ -4,8 +4,9 @@ use fathom_cc::{Rate, catalogue};
 use fathom_netsim::path::parse_rate;
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
-use super::capabilities::provided_to;
-use crate::scenario::{BackgroundSpec, PlanError, Shaping, Timestamps, TrafficSpec};
+use crate::scenario::{
+    BackgroundSpec, PlanError, Shaping, TcpSettings, Timestamps, TrafficSpec, provided,
+};
 use crate::stack::{Controller, DATAGRAM, Stack, native_name};
 
 /// Cross traffic as written: `cubic:2` (two bulk flows with Fathom's CUBIC on the stack under
@@ -26,6 +27,8 @@ pub(crate) enum Beside {
     Udp(Rate),
 }
 
+/// Beginning of the names of cross traffic in results.
+const PREFIX: &str = "beside ";
 /// Maximum number of flows in one item.
 const MOST: u64 = 1_000;
 
@@ -82,7 +85,7 @@ impl Beside {
             Controller::read(controller, stack).map_err(|e| PlanError(format!("beside: {e}")))?;
         match read {
             Controller::Fathom(config) => config
-                .check(provided_to(stack, timestamps, shaping))
+                .check(provided(stack, timestamps, shaping, &TcpSettings::default()))
                 .map_err(|e| PlanError(format!("beside: {e}"))),
             Controller::Native(_) => Ok(()),
         }
@@ -101,13 +104,10 @@ impl Beside {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Flows { tcp, controller, .. } => {
-                format!(
-                    "beside {}{}",
-                    if *tcp { "tcp " } else { "" },
-                    controller.replace('/', " in ")
-                )
+                let tcp = if *tcp { "tcp " } else { "" };
+                format!("{PREFIX}{tcp}{}", controller.replace('/', " in "))
             }
-            Self::Udp(rate) => format!("beside udp {rate}"),
+            Self::Udp(rate) => format!("{PREFIX}udp {rate}"),
         }
     }
 
@@ -143,6 +143,20 @@ impl Beside {
             rtt: "0s".to_owned(),
         })
     }
+}
+
+/// Returns the cross traffic that a group is, as a plan has it; `None` if it is another group.
+pub(super) fn of_traffic(group: &TrafficSpec) -> Option<String> {
+    group.name.strip_prefix(PREFIX)?;
+    let count = group.workload.strip_prefix("flows:")?.split('@').next()?;
+    let tcp = if group.stack == Some(Stack::Tcp) { "tcp-" } else { "" };
+    Some(format!("{tcp}{}:{count}", group.controller))
+}
+
+/// Returns the UDP source that background traffic is, as a plan has it.
+pub(super) fn of_background(source: &BackgroundSpec) -> Option<String> {
+    let rate = source.name.strip_prefix(PREFIX)?.strip_prefix("udp ")?;
+    Some(format!("udp:{rate}"))
 }
 
 #[cfg(test)]

@@ -12,19 +12,17 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::{Table, Value};
 
-use super::plan::{AUTO, Checked, FORWARD, Plan, REVERSE};
+use super::beside;
+use super::plan::{AUTO, Checked, FORWARD, Plan};
 use super::to_study::study_document;
 use crate::scenario::{
-    BackgroundSpec, KeepSpec, PlanError, ScenarioSpec, TrafficSpec, Workload, parse_load,
-    parse_responses, split_options,
+    KeepSpec, PlanError, ScenarioSpec, Workload, parse_load, parse_responses, split_options,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::{ReportSpec, Study};
 
 /// Load of pages by default: the link is more than half busy, and views overlap.
 pub const PAGE_LOAD: &str = "50%";
-/// Prefix of the names of groups of cross traffic.
-const BESIDE: &str = "beside ";
 
 impl Plan {
     /// Reads a plan from a study in TOML, as [`Plan::study_text`] writes it.
@@ -46,8 +44,7 @@ impl Plan {
                     .into(),
             ));
         }
-        // A build without the study's stack cannot run it.
-        study.runs(1.0)?;
+        study.check_built_in()?;
         let specs = study.specs();
         let plan = specs.first().and_then(|first| Self::described(&study, first, &specs));
         let mut plan = plan.ok_or_else(|| {
@@ -68,8 +65,8 @@ impl Plan {
         let default = Self::default();
         let group = first.traffic.first()?;
         let (load, workload) = load_and_workload(&group.workload);
-        let flows = first.traffic.iter().filter_map(flows_beside);
-        let sources = first.background.iter().filter_map(source_beside);
+        let flows = first.traffic.iter().filter_map(beside::of_traffic);
+        let sources = first.background.iter().filter_map(beside::of_background);
         let controllers = specs.iter().filter_map(|spec| Some(&spec.traffic.first()?.controller));
         Some(Self {
             controllers: distinct(controllers),
@@ -103,13 +100,13 @@ impl Plan {
     /// Checks that this plan has the scenarios that it was read from.
     fn check_same(&self, specs: &[&ScenarioSpec], checked: &Checked) -> Result<(), PlanError> {
         let own = self.study(checked)?;
-        let own = own.specs();
+        let own: Vec<_> = own.specs().into_iter().map(|spec| (candidate(spec), spec)).collect();
         let wrong = |what: String| {
             PlanError(format!("{what}; change it, or run the study with 'fathom plan run'"))
         };
         for theirs in specs {
             let which = candidate(theirs);
-            let Some(ours) = own.iter().find(|ours| candidate(ours) == which) else {
+            let Some((_, ours)) = own.iter().find(|(of, _)| *of == which) else {
                 return Err(wrong("scenario.traffic: it has no controller".to_owned()));
             };
             let theirs = adapted(theirs, ours, self.stacks.len() == 1);
@@ -204,22 +201,6 @@ fn load_and_workload(written: &str) -> (Option<String>, String) {
         Some((name, load)) => (Some(load.to_owned()), format!("{name}:{}", options.join(","))),
         None => (None, written.to_owned()),
     }
-}
-
-/// Returns the cross traffic that a group is, as a plan has it.
-fn flows_beside(group: &TrafficSpec) -> Option<String> {
-    if [FORWARD.0, REVERSE.0].contains(&&*group.name) || !group.name.starts_with(BESIDE) {
-        return None;
-    }
-    let count = group.workload.strip_prefix("flows:")?.split('@').next()?;
-    let tcp = if group.stack == Some(Stack::Tcp) { "tcp-" } else { "" };
-    Some(format!("{tcp}{}:{count}", group.controller))
-}
-
-/// Returns the UDP source that background traffic is, as a plan has it.
-fn source_beside(source: &BackgroundSpec) -> Option<String> {
-    let rate = source.name.strip_prefix(BESIDE)?.strip_prefix("udp ")?;
-    Some(format!("udp:{rate}"))
 }
 
 fn distinct<'a, T: Clone + PartialEq + 'a>(all: impl Iterator<Item = &'a T>) -> Vec<T> {

@@ -5,7 +5,6 @@
 //! | file | contents |
 //! |---|---|
 //! | `plan.rs`, `beside.rs`, `unused.rs` | plans, their cross traffic, and checks of their fields |
-//! | `capabilities.rs` | capabilities of stacks in a comparison |
 //! | `from_study.rs`, `to_study.rs` | plans read from studies and written as studies |
 //! | `all_runs.rs`, `responses.rs` | execution of all runs, and the log of single responses |
 //! | `remaining.rs` | commands for the rest of an interrupted comparison |
@@ -16,7 +15,6 @@
 
 mod all_runs;
 mod beside;
-mod capabilities;
 mod failures;
 mod from_study;
 mod limits;

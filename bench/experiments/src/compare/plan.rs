@@ -11,10 +11,9 @@ use fathom_netsim::path::{Path, PathSpec};
 use fathom_netsim::queue::QueueSpec;
 
 use super::beside::Beside;
-use super::capabilities::provided_to;
 use crate::scenario::{
-    Chain, Connections, MaxWindow, Period, PlanError, Shaping, Timestamps, Web, WebLoad, Workload,
-    check_gso, parse_load,
+    Chain, Connections, MaxWindow, Period, PlanError, Shaping, TcpSettings, Timestamps, Web,
+    WebLoad, Workload, check_gso, parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::check_seeds;
@@ -462,7 +461,8 @@ impl Plan {
             for spec in &self.controllers {
                 let control = Controller::read(spec, *stack).map_err(wrong)?;
                 if let Controller::Fathom(controller_config) = &control {
-                    let provided = provided_to(*stack, self.timestamps, self.shaping);
+                    let tcp = TcpSettings::default();
+                    let provided = provided(*stack, self.timestamps, self.shaping, &tcp);
                     controller_config.check(provided).map_err(|e| wrong(e.to_string()))?;
                 }
                 if runs.iter().any(|(s, c)| s == stack && c.spec() == control.spec()) {

@@ -68,7 +68,7 @@ pub use settings::{Connections, MediaTransport, Resume, Resumption, Shaping, Tim
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 pub use state::Progress;
 pub use tcp::TcpSpec;
-pub use workload::{Bulk, Media, Pages, Period, Question, Uploads, Web, WebLoad, Workload};
+pub use workload::{Bulk, Media, Pages, Period, Uploads, Web, WebLoad, Workload};
 
 pub(crate) use responses::ResponseSpool;
 pub(crate) use run::{RunControl, check_loads, goal, run_with};

@@ -19,6 +19,7 @@ use super::{
     Connections, MaxWindow, Period, PlanError, Scenario, Shaping, Stop, Timestamps, Traffic,
 };
 use crate::stack::{Controller, IDLE, Stack};
+use crate::tcp::TcpSettings;
 pub(crate) use values::{parse_load, parse_responses, toml_message};
 use values::{parse_mix, parse_stop, read_toml};
 
@@ -472,13 +473,19 @@ impl NetworkSpec {
 }
 
 /// Returns the signals that a stack delivers to a controller and the send parameters that it
-/// honours.
-pub(crate) fn provided(stack: Stack, timestamps: Timestamps, shaping: Shaping) -> Capabilities {
+/// honours. `tcp` has the settings of TCP, if that is the stack.
+pub(crate) fn provided(
+    stack: Stack,
+    timestamps: Timestamps,
+    shaping: Shaping,
+    tcp: &TcpSettings,
+) -> Capabilities {
     let provided = match shaping {
         Shaping::Auto => stack.provided_with_shaping(),
         Shaping::Off => stack.provided(),
     };
-    Capabilities { one_way: timestamps != Timestamps::Off, ..provided }
+    let ecn = provided.ecn && (stack != Stack::Tcp || tcp.provided().ecn);
+    Capabilities { one_way: timestamps != Timestamps::Off, ecn, ..provided }
 }
 
 /// Returns the numbers of the routers with these names.

@@ -238,6 +238,11 @@ impl Study {
         })
     }
 
+    /// Checks that this build has the stack of the study.
+    pub(crate) fn check_built_in(&self) -> Result<(), PlanError> {
+        self.lacks.as_ref().map_or(Ok(()), |lacks| Err(PlanError(lacks.clone())))
+    }
+
     /// Returns the scenario of the first combination as written.
     pub(crate) fn first_spec(&self) -> Option<&ScenarioSpec> {
         self.points.first().map(|point| &point.spec)

@@ -70,9 +70,7 @@ impl Study {
     /// Returns an error if the scale is out of range, or if this build lacks the stack of the
     /// study.
     pub fn runs(&self, scale: f64) -> Result<Vec<StudyRun>, PlanError> {
-        if let Some(lacks) = &self.lacks {
-            return Err(PlanError(lacks.clone()));
-        }
+        self.check_built_in()?;
         if !(scale > 0.0 && scale <= 1.0) {
             return Err(PlanError(format!(
                 "scale: {scale} is out of range; write a number above 0, at most 1, such as 0.1"

@@ -72,7 +72,7 @@ fn title(c: &Comparison) -> &'static str {
         (_, 2..) => "Do the backends agree?",
         (0 | 1, _) => "How long do these responses take?",
         _ => match c.workload() {
-            Some(workload) => workload.model().question().0,
+            Some(workload) => workload.model().question(),
             None => "Which controller serves these requests fastest?",
         },
     }

@@ -47,8 +47,7 @@ impl TrafficSpec {
         let tcp = self.tcp.check(&scenario.tcp).map_err(|PlanError(e)| PlanError(at(&e)))?;
         for (_, controller) in &mix {
             if let Controller::Fathom(controller_config) = controller {
-                let mut provided = provided(stack, scenario.timestamps, scenario.shaping);
-                provided.ecn &= stack != Stack::Tcp || tcp.provided().ecn;
+                let provided = provided(stack, scenario.timestamps, scenario.shaping, &tcp);
                 field(
                     &at("controller"),
                     controller_config.check(provided).map_err(|e| e.to_string()),

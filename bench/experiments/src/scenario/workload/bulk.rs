@@ -6,7 +6,7 @@ use fathom_cc::Time;
 use fathom_cc::units::{parse_duration, parse_whole};
 use fathom_traffic::{RateOutOfRange, WebRequest};
 
-use super::model::{Form, Model, Question, Work};
+use super::model::{Form, Model, Work};
 use super::syntax::{parse_bytes, parse_transfers, plural, starts_over};
 use super::{Request, Requests, Source, not_a_workload};
 use crate::scenario::ResponseKind;
@@ -64,15 +64,8 @@ impl Bulk {
 
 impl Model for Bulk {
     fn source(&self, _rate: f64, _seed: u64) -> Result<Source, RateOutOfRange> {
-        let request = WebRequest {
-            start: Time::ZERO + self.after,
-            request_bytes: REQUEST,
-            response_bytes: self.bytes.unwrap_or(ENDLESS),
-            client_rtt: Duration::ZERO,
-            server_rtt: Duration::ZERO,
-            server_delay: Duration::ZERO,
-        };
-        Ok(Box::new(Spread::new(request, self.flows, self.spread, Request::Web)))
+        let first = transfer(self.after, REQUEST, self.bytes.unwrap_or(ENDLESS));
+        Ok(Box::new(Spread::new(first, self.flows, self.spread, Request::Web)))
     }
 
     fn response_kind(&self) -> ResponseKind {
@@ -87,8 +80,8 @@ impl Model for Bulk {
         format!("{flows} flow{} {size}{after}{}", plural(flows), starts_over(spread))
     }
 
-    fn question(&self) -> Question {
-        Question("Which controller completes these transfers fastest?")
+    fn question(&self) -> &'static str {
+        "Which controller completes these transfers fastest?"
     }
 
     fn own_fields(&self) -> &'static [&'static str] {
@@ -151,6 +144,18 @@ impl Model for Bulk {
         let most = self.bytes.map_or(f64::INFINITY, |bytes| flows * bytes as f64);
         let bytes = (rate / 8.0 * seconds).min(most);
         Work { connections: flows, at_once: flows, bytes, few_packets: false }
+    }
+}
+
+/// Returns a request that starts after this time, without delays of its own.
+pub(super) fn transfer(after: Duration, request_bytes: u64, response_bytes: u64) -> WebRequest {
+    WebRequest {
+        start: Time::ZERO + after,
+        request_bytes,
+        response_bytes,
+        client_rtt: Duration::ZERO,
+        server_rtt: Duration::ZERO,
+        server_delay: Duration::ZERO,
     }
 }
 

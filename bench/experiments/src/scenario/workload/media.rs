@@ -9,7 +9,7 @@ use fathom_netsim::path::parse_rate;
 use fathom_traffic::media::{GROUP_OF_PICTURES, LEAD};
 use fathom_traffic::{MediaStream, RateOutOfRange};
 
-use super::model::{Form, Model, Question, Work, no_option};
+use super::model::{Form, Model, Work, no_option};
 use super::syntax::plural;
 use super::{Request, Requests, Source};
 use crate::http::send_buffer;
@@ -96,8 +96,8 @@ impl Model for Media {
         )
     }
 
-    fn question(&self) -> Question {
-        Question("Which controller misses the fewest deadlines?")
+    fn question(&self) -> &'static str {
+        "Which controller misses the fewest deadlines?"
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {

@@ -22,13 +22,11 @@ use std::time::Duration;
 
 use fathom_cc::Rate;
 
-pub use model::Question;
 pub(crate) use model::{Model, OwnFields};
 pub(super) use request::largest;
 pub(crate) use request::{Browsing, Request, Requests, Source, note};
 pub(crate) use syntax::split_options;
 
-use self::model::Form;
 use super::{Resume, Resumption};
 use crate::stack::Stack;
 
@@ -65,7 +63,7 @@ macro_rules! workloads {
                     return (form.read)(whole, rest).map(Self::$variant);
                 })+
                 let examples: Vec<&str> =
-                    [$($file::FORMS.iter().map(Form::examples).collect::<Vec<_>>()),+]
+                    [$($file::FORMS.iter().map(|form| form.examples).collect::<Vec<_>>()),+]
                         .concat()
                         .concat();
                 Err(not_a_workload(whole, &examples))

@@ -19,12 +19,6 @@ pub(super) struct Form<M> {
     pub(super) examples: &'static [&'static str],
 }
 
-impl<M> Form<M> {
-    pub(super) fn examples(&self) -> &'static [&'static str] {
-        self.examples
-    }
-}
-
 /// Fields of a group of traffic that only some workloads have, as a plan has them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnFields {
@@ -37,10 +31,6 @@ pub(crate) struct OwnFields {
     /// `in-flight`.
     pub(crate) in_flight: Option<u32>,
 }
-
-/// Question that a comparison with a workload answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question(pub &'static str);
 
 /// Work of a group over a run, for estimates.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +61,7 @@ pub(crate) trait Model: fmt::Debug {
     fn words(&self) -> String;
 
     /// Returns the question that a comparison answers.
-    fn question(&self) -> Question;
+    fn question(&self) -> &'static str;
 
     /// Sets an option, such as `resume=0rtt`.
     ///
@@ -173,7 +163,9 @@ pub(crate) trait Model: fmt::Debug {
     /// Returns the time in which the requests of a run that ends after `responses` arrive; for
     /// transfers, the time of the transfers on an idle path, too, for which `transfer` returns the
     /// time for a number of bytes. Zero if they outlast the run.
-    fn span(&self, responses: u64, rate: f64, transfer: &dyn Fn(u64) -> Duration) -> Duration;
+    fn span(&self, responses: u64, rate: f64, _transfer: &dyn Fn(u64) -> Duration) -> Duration {
+        Duration::from_secs_f64(responses as f64 / rate)
+    }
 
     /// Returns the start of the first request, if it is not random.
     fn begins(&self) -> Duration {
@@ -182,7 +174,9 @@ pub(crate) trait Model: fmt::Debug {
 
     /// Returns the time by which all flows have started, in a run whose times are multiplied by
     /// `scale`.
-    fn starts(&self, scale: f64) -> Duration;
+    fn starts(&self, scale: f64) -> Duration {
+        self.period().from.mul_f64(scale)
+    }
 
     /// Returns whether a shorter run has closer starts of flows.
     fn has_scaled_starts(&self) -> bool {

@@ -1,11 +1,9 @@
 //! Web pages, as browsers load them: visits of page views. A response is a page view.
 
-use std::time::Duration;
-
 use fathom_traffic::pages::{IN_FLIGHT, MOST_OBJECTS, MOST_VIEWS, SIZE_QUANTILES, WAVES};
 use fathom_traffic::{PageShape, RateOutOfRange, Visit};
 
-use super::model::{Form, Model, OwnFields, Question, Work};
+use super::model::{Form, Model, OwnFields, Work};
 use super::request::in_period;
 use super::syntax::{parse_bytes, parse_part, parse_period, resumes, set_resumption};
 use super::{Browsing, Period, Request, Requests, Source, WebLoad};
@@ -117,8 +115,8 @@ impl Model for Pages {
         format!("pages{known}, {load}, {in_flight} requests at once, {order}{period}{resumes}")
     }
 
-    fn question(&self) -> Question {
-        Question("Which controller loads these pages fastest?")
+    fn question(&self) -> &'static str {
+        "Which controller loads these pages fastest?"
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -148,14 +146,6 @@ impl Model for Pages {
 
     fn is_concurrent(&self) -> bool {
         true
-    }
-
-    fn span(&self, responses: u64, rate: f64, _: &dyn Fn(u64) -> Duration) -> Duration {
-        Duration::from_secs_f64(responses as f64 / rate)
-    }
-
-    fn starts(&self, scale: f64) -> Duration {
-        self.period.from.mul_f64(scale)
     }
 
     fn scale(&mut self, scale: f64) {

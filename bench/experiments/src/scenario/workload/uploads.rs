@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use fathom_cc::Time;
-use fathom_traffic::{RateOutOfRange, WebRequest};
+use fathom_traffic::RateOutOfRange;
 
-use super::bulk::Spread;
-use super::model::{Form, Model, Question, Work};
+use super::bulk::{Spread, transfer};
+use super::model::{Form, Model, Work};
 use super::syntax::{parse_transfers, plural, starts_over};
 use super::{Request, Source};
 use crate::scenario::ResponseKind;
@@ -36,15 +35,8 @@ fn read(whole: &str, rest: &str) -> Result<Uploads, String> {
 
 impl Model for Uploads {
     fn source(&self, _rate: f64, _seed: u64) -> Result<Source, RateOutOfRange> {
-        let request = WebRequest {
-            start: Time::ZERO,
-            request_bytes: self.bytes,
-            response_bytes: ANSWER,
-            client_rtt: Duration::ZERO,
-            server_rtt: Duration::ZERO,
-            server_delay: Duration::ZERO,
-        };
-        Ok(Box::new(Spread::new(request, self.count, self.spread, Request::Upload)))
+        let first = transfer(Duration::ZERO, self.bytes, ANSWER);
+        Ok(Box::new(Spread::new(first, self.count, self.spread, Request::Upload)))
     }
 
     fn response_kind(&self) -> ResponseKind {
@@ -56,8 +48,8 @@ impl Model for Uploads {
         format!("{count} upload{} of {bytes} bytes{}", plural(count), starts_over(spread))
     }
 
-    fn question(&self) -> Question {
-        Question("Which controller completes these uploads fastest?")
+    fn question(&self) -> &'static str {
+        "Which controller completes these uploads fastest?"
     }
 
     fn own_fields(&self) -> &'static [&'static str] {

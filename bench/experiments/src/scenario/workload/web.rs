@@ -1,10 +1,8 @@
 //! Web traffic after PackMime: one request per connection, as in the papers' experiments.
 
-use std::time::Duration;
-
 use fathom_traffic::{Arrivals, Options, PackMime, RateOutOfRange, WebRequest};
 
-use super::model::{Form, Model, OwnFields, Question, Work};
+use super::model::{Form, Model, OwnFields, Work};
 use super::request::in_period;
 use super::syntax::{parse_part, parse_period, resumes, set_resumption};
 use super::{Period, Request, Requests, Source, WebLoad, not_a_workload};
@@ -64,8 +62,8 @@ impl Model for Web {
         format!("web traffic, {load}{arrivals}{}{}", self.period, resumes(self.resumption))
     }
 
-    fn question(&self) -> Question {
-        Question("Which controller serves these requests fastest?")
+    fn question(&self) -> &'static str {
+        "Which controller serves these requests fastest?"
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -98,14 +96,6 @@ impl Model for Web {
 
     fn traces_largest(&self) -> bool {
         true
-    }
-
-    fn span(&self, responses: u64, rate: f64, _: &dyn Fn(u64) -> Duration) -> Duration {
-        Duration::from_secs_f64(responses as f64 / rate)
-    }
-
-    fn starts(&self, scale: f64) -> Duration {
-        self.period.from.mul_f64(scale)
     }
 
     fn scale(&mut self, scale: f64) {
