@@ -95,7 +95,7 @@ pub(crate) struct Args {
     queue: Option<String>,
 }
 
-fn classes(text: &str) -> Result<usize, String> {
+fn classes(text: &str) -> Result<usize, fathom_cc::Invalid> {
     fathom_cc::units::parse_whole(text, 1..=MOST_CLASSES as u64).map(|n| n as usize)
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn whole<T: TryFrom<u64>>(
 
 /// Parses the seed of everything random. Plans in TOML store it as a signed 64-bit number, which
 /// sets the maximum.
-pub(crate) fn seed(s: &str) -> Result<u64, String> {
+pub(crate) fn seed(s: &str) -> Result<u64, fathom_cc::Invalid> {
     parse_whole(s, 0..=i64::MAX as u64)
 }
 

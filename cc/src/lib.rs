@@ -26,7 +26,7 @@ pub use capabilities::Capabilities;
 pub use config::{ControllerConfig, Missing};
 pub use controller::{Controller, ControllerMetrics, Pacing, Phase, SendParams};
 pub use event::{AckEvent, Acked, Cause, CongestionEvent, EcnDelta, PathChange, Rtt, Sent, Start};
-pub use fathom_units::{self as units, OneWayDelay, Rate, Ratio, Time, math};
+pub use fathom_units::{self as units, Invalid, OneWayDelay, Rate, Ratio, Time, math};
 
 /// Runs the README's code blocks as doctests.
 #[cfg(doctest)]

@@ -1,6 +1,9 @@
 //! Types for units, so that a time, a rate and a one-way delay cannot be confused.
 
+mod invalid;
 pub mod math;
+
+pub use invalid::Invalid;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -133,16 +136,15 @@ impl fmt::Debug for Rate {
 }
 
 impl FromStr for Rate {
-    type Err = String;
+    type Err = Invalid;
 
     /// Parses a rate in bits per second as people type it: `10Mbps`, `10mbit`, `10Mb`, `10Mbit/s`,
     /// `10M`, with k, M, G or no prefix. Case does not matter, except that a capital `B` means
     /// bytes and is rejected.
-    fn from_str(s: &str) -> Result<Self, String> {
-        let wrong = |why: &str| {
-            format!(
-                "'{}' {why}; write bits per second, such as 10Mbps, 10mbit or 10M (bps, kbps, Mbps, Gbps)",
-                shown(s)
+    fn from_str(s: &str) -> Result<Self, Invalid> {
+        let wrong = |why: &'static str| {
+            Invalid::value(s, why).hint(
+                "write bits per second, such as 10Mbps, 10mbit or 10M (bps, kbps, Mbps, Gbps)",
             )
         };
         let (number, unit) = split_unit(s).map_err(|error| wrong(error.or("is not a rate")))?;
@@ -170,10 +172,10 @@ impl FromStr for Rate {
 /// [`duration_text`].
 ///
 /// # Errors
-/// Returns a one-line error that says what to write instead.
-pub fn parse_duration(s: &str) -> Result<Duration, String> {
-    let wrong = |why: &str| {
-        format!("'{}' {why}; write a number and a unit, such as 10ms (us, ms, s, min)", shown(s))
+/// Returns an error that says what to write instead.
+pub fn parse_duration(s: &str) -> Result<Duration, Invalid> {
+    let wrong = |why: &'static str| {
+        Invalid::value(s, why).hint("write a number and a unit, such as 10ms (us, ms, s, min)")
     };
     let (number, unit) = split_unit(s).map_err(|error| wrong(error.or("is not a duration")))?;
     let scale = match unit {
@@ -194,10 +196,12 @@ pub fn parse_duration(s: &str) -> Result<Duration, String> {
 /// Parses a duration as [`parse_duration`] does, but rejects zero.
 ///
 /// # Errors
-/// Returns a one-line error that says what to write instead.
-pub fn parse_nonzero_duration(s: &str) -> Result<Duration, String> {
+/// Returns an error that says what to write instead.
+pub fn parse_nonzero_duration(s: &str) -> Result<Duration, Invalid> {
     match parse_duration(s)? {
-        Duration::ZERO => Err(format!("'{s}' is no time at all; write a longer one, such as 10s")),
+        Duration::ZERO => {
+            Err(Invalid::value(s, "is no time at all").hint("write a longer one, such as 10s"))
+        }
         time => Ok(time),
     }
 }
@@ -206,12 +210,11 @@ pub fn parse_nonzero_duration(s: &str) -> Result<Duration, String> {
 /// is ambiguous and is rejected.
 ///
 /// # Errors
-/// Returns a one-line error that says what to write instead.
-pub fn parse_part(s: &str) -> Result<f64, String> {
-    let wrong = |why: &str| {
-        format!(
-            "'{}' {why}; write percent from 0% to 100%, such as 1%, or a fraction below one, such as 0.01",
-            shown(s)
+/// Returns an error that says what to write instead.
+pub fn parse_part(s: &str) -> Result<f64, Invalid> {
+    let wrong = |why: &'static str| {
+        Invalid::value(s, why).hint(
+            "write percent from 0% to 100%, such as 1%, or a fraction below one, such as 0.01",
         )
     };
     let text = s.trim();
@@ -236,10 +239,10 @@ pub fn parse_part(s: &str) -> Result<f64, String> {
 /// Parses a whole number within `range`.
 ///
 /// # Errors
-/// Returns a one-line error that says what to write instead.
-pub fn parse_whole(s: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+/// Returns an error that says what to write instead.
+pub fn parse_whole(s: &str, range: RangeInclusive<u64>) -> Result<u64, Invalid> {
     let (low, high) = (*range.start(), *range.end());
-    let wrong = |why: &str| format!("'{}' {why}; write {low} to {high}", shown(s));
+    let wrong = |why: &'static str| Invalid::value(s, why).hint(format!("write {low} to {high}"));
     let text = s.trim();
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -250,14 +253,6 @@ pub fn parse_whole(s: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     }
     // A number that does not fit into u64 is out of range too.
     digits.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| wrong("is out of range"))
-}
-
-/// Escapes user text so that it stays on one line, and shortens it to 60 characters.
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(60) {
-        Some((end, _)) => format!("{}...", text[..end].escape_debug()),
-        None => text.escape_debug().to_string(),
-    }
 }
 
 /// Formats a duration so that [`parse_duration`] can read it.
@@ -450,7 +445,7 @@ mod tests {
             ("10ps", "is not a rate"),
             ("99999999999999999999Mbps", "more than any link"),
         ] {
-            let error = text.parse::<Rate>().unwrap_err();
+            let error = text.parse::<Rate>().unwrap_err().to_string();
             assert!(
                 error.contains(why) && error.contains("10Mbps") && error.contains(text),
                 "{error}"
@@ -463,17 +458,19 @@ mod tests {
         for text in ["20ms", "0.02s", "20000us"] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(20)), "{text}");
         }
-        assert!(parse_duration("20").unwrap_err().contains("has no unit"));
-        assert!(parse_duration("-1s").unwrap_err().contains("is negative"));
-        assert!(parse_duration("99999999999999999999s").unwrap_err().contains("longer"));
-        assert!(parse_nonzero_duration("0s").unwrap_err().contains("10s"));
+        assert!(parse_duration("20").unwrap_err().to_string().contains("has no unit"));
+        assert!(parse_duration("-1s").unwrap_err().to_string().contains("is negative"));
+        assert!(
+            parse_duration("99999999999999999999s").unwrap_err().to_string().contains("longer")
+        );
+        assert!(parse_nonzero_duration("0s").unwrap_err().to_string().contains("10s"));
         for (text, part) in
             [("1%", 0.01), ("0.01", 0.01), ("100%", 1.0), ("0", 0.0), ("0.5 %", 0.005)]
         {
             assert_eq!(parse_part(text), Ok(part), "{text}");
         }
         for text in ["5", "1", "101%", "-1%", "%", "NaN%", "inf", ""] {
-            assert!(parse_part(text).unwrap_err().contains("such as 1%"), "{text}");
+            assert!(parse_part(text).unwrap_err().to_string().contains("such as 1%"), "{text}");
         }
         assert_eq!(parse_whole("7", 1..=9), Ok(7));
         for (text, why) in [
@@ -484,7 +481,7 @@ mod tests {
             ("0", "range"),
             ("99999999999999999999", "range"),
         ] {
-            let error = parse_whole(text, 1..=9).unwrap_err();
+            let error = parse_whole(text, 1..=9).unwrap_err().to_string();
             assert!(error.contains(why) && error.contains("1 to 9"), "{error}");
         }
     }

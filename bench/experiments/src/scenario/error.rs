@@ -22,7 +22,7 @@ impl fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 /// Returns the value of a field; an error begins with the name of the field.
-pub(super) fn field<T>(name: &str, value: Result<T, String>) -> Result<T, PlanError> {
+pub(super) fn field<T>(name: &str, value: Result<T, impl fmt::Display>) -> Result<T, PlanError> {
     value.map_err(|e| PlanError(format!("{name}: {e}")))
 }
 

@@ -97,7 +97,7 @@ impl FromStr for Loss {
     fn from_str(s: &str) -> Result<Self, String> {
         let s = if s.trim() == "bursts" { "bursts:" } else { s };
         let Some(options) = s.trim().strip_prefix("bursts:") else {
-            return parse_part(s).map(Self::Random);
+            return Ok(Self::Random(parse_part(s)?));
         };
         let help = |why: String| {
             format!(

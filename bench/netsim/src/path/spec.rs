@@ -1,5 +1,6 @@
 //! A path as users write it, on a command line or in TOML, and the checked path that results.
 
+use std::fmt;
 use std::path::Path as FilePath;
 use std::time::Duration;
 
@@ -393,10 +394,10 @@ fn default_queue(rate: Rate, rtt: Duration) -> QueueSpec {
     QueueSpec::droptail_packets((product.ceil() as usize).clamp(QUEUE_PACKETS, 1_000_000))
 }
 
-fn read<T>(
+fn read<T, E: fmt::Display>(
     name: &str,
     text: Option<&str>,
-    parse: impl FnOnce(&str) -> Result<T, String>,
+    parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<Option<T>, String> {
     text.map(parse).transpose().map_err(|e| format!("{name}: {e}"))
 }

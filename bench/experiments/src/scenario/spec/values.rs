@@ -13,7 +13,7 @@ pub(crate) fn parse_responses(s: &str) -> Result<u64, String> {
     let n = s
         .strip_suffix(" responses")
         .ok_or_else(|| format!("'{s}' is no number of responses; write 10000 responses"))?;
-    parse_whole(n, 1..=10_000_000)
+    Ok(parse_whole(n, 1..=10_000_000)?)
 }
 
 pub(super) fn parse_stop(s: &str) -> Result<Stop, String> {

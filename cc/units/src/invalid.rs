@@ -1,0 +1,101 @@
+//! The error of everything that reads values which people write.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A value that was refused: in which field, what is wrong with it, and what to write instead.
+///
+/// It displays as one line, `field: 'value' problem; hint`, without the parts that are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invalid {
+    /// Names of the fields around the value, the outermost first.
+    pub fields: Vec<Cow<'static, str>>,
+    /// The value as written, on one line and at most 60 characters of it; none if the problem is
+    /// not one value's.
+    pub value: Option<String>,
+    /// What is wrong.
+    pub problem: Cow<'static, str>,
+    /// What to write instead; empty if the problem says so.
+    pub hint: Cow<'static, str>,
+}
+
+impl Invalid {
+    /// Refuses `value`. `problem` continues a sentence about it, such as `is not a rate`.
+    pub fn value(value: &str, problem: impl Into<Cow<'static, str>>) -> Self {
+        Self { value: Some(shown(value)), problem: problem.into(), ..Self::default() }
+    }
+
+    /// Refuses something that is not one value, such as two options together. `problem` is a whole
+    /// sentence.
+    pub fn because(problem: impl Into<Cow<'static, str>>) -> Self {
+        Self { problem: problem.into(), ..Self::default() }
+    }
+
+    /// Adds what to write instead.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// Names the field around what was refused so far.
+    #[must_use]
+    pub fn in_field(mut self, field: impl Into<Cow<'static, str>>) -> Self {
+        self.fields.insert(0, field.into());
+        self
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for field in &self.fields {
+            write!(f, "{field}: ")?;
+        }
+        if let Some(value) = &self.value {
+            write!(f, "'{value}' ")?;
+        }
+        f.write_str(&self.problem)?;
+        if !self.hint.is_empty() {
+            write!(f, "; {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+/// For readers whose errors are still text.
+impl From<Invalid> for String {
+    fn from(error: Invalid) -> Self {
+        error.to_string()
+    }
+}
+
+/// Escapes text so that it stays on one line, and shortens it to 60 characters.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", text[..end].escape_debug()),
+        None => text.escape_debug().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Invalid;
+
+    #[test]
+    fn the_text_has_fields_value_problem_and_hint() {
+        let error = Invalid::value("fast", "is not a rate").hint("write 10Mbps");
+        assert_eq!(error.to_string(), "'fast' is not a rate; write 10Mbps");
+        let error = error.in_field("rate").in_field("path");
+        assert_eq!(error.to_string(), "path: rate: 'fast' is not a rate; write 10Mbps");
+        assert_eq!(Invalid::because("two of one kind").to_string(), "two of one kind");
+    }
+
+    #[test]
+    fn a_long_value_is_shortened_and_stays_on_one_line() {
+        let error = Invalid::value(&"a\nb".repeat(40), "is long");
+        assert!(error.value.as_ref().is_some_and(|v| v.ends_with("...")), "{error}");
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
+}
