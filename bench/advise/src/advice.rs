@@ -158,7 +158,7 @@ fn of_class(name: String, share: f64, comparison: &Comparison) -> ClassAdvice {
     let of_base = base.map(|base| base.values(measure)).unwrap_or_default();
     let points = measure.unit == "%";
     let ratio = |(seed, value): (u64, f64)| {
-        let base = of_base.iter().find(|(other, _)| *other == seed)?.1;
+        let base = *of_base.get(&seed)?;
         if points {
             Some((seed, value - base))
         } else {

@@ -163,7 +163,8 @@ impl Plan {
         let field = |name: &str, e: String| PlanError(format!("{name}: {e}"));
         let (low, high) = (100_000, 10_000_000_000u64);
         let rate = |name: &str, text: &str| {
-            let rate: Rate = text.parse().map_err(|e: fathom_cc::Invalid| field(name, e.to_string()))?;
+            let rate: Rate =
+                text.parse().map_err(|e: fathom_cc::Invalid| field(name, e.to_string()))?;
             if !(low..=high).contains(&rate.bits_per_sec()) {
                 return Err(field(
                     name,

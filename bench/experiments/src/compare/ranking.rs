@@ -1,18 +1,18 @@
 //! Ranking of a comparison: controllers in the order of the primary measure, and the conclusions
 //! that it supports.
 //!
-//! With one seed, every controller gets the same requests, so controllers are compared seed by
-//! seed. A change is a ratio: its logarithm is averaged over the seeds and has a 95 % interval by
-//! Student's t. A change from A to B is thus the inverse of the change from B to A, and a seed with
-//! long response times counts no more than another seed. Measures in percent change by points
-//! instead.
+//! `measures/standings.rs` explains how controllers are compared.
+
+use std::collections::BTreeMap;
 
 use fathom_cc::Rate;
 use fathom_metrics::Estimate;
 
 use super::plan::FORWARD;
 use super::result::{Candidate, Comparison};
-use crate::measures::{Better, Change, MEASURES, MOST_LEFT_OUT, Measure, listed, primary};
+use crate::measures::{
+    Better, Change, Entrant, MEASURES, MOST_LEFT_OUT, Measure, Standings, listed, primary,
+};
 use crate::scenario::{GroupOutcome, Workload};
 
 /// A controller in the ranking.
@@ -24,12 +24,10 @@ pub struct Ranked<'a> {
     /// ranked, or if several backends are compared.
     pub place: Option<usize>,
     /// Whether the controller is not ranked, and no change from it or to it is reported: the
-    /// measure leaves failed requests out, and too many of its requests failed. Always `false` if
-    /// several backends are compared.
+    /// measure leaves failed requests out, and too many of its requests failed.
     pub misses_failures: bool,
-    /// Whether the controller may be the best as well: the interval of its change from the best
-    /// contains zero, and no other controller is better beyond the interval of their change. Always
-    /// `false` for the first controller and with one run each.
+    /// Whether the controller may be the best as well: no other controller is better beyond the
+    /// interval of their change. Always `false` for the first controller and with one run each.
     pub tied: bool,
     /// Primary measure over the seeds.
     pub value: Option<Estimate>,
@@ -69,51 +67,30 @@ impl Comparison {
         let measure = self.primary();
         let candidates = self.candidates();
         let baseline = candidates.first().map_or_else(String::new, |first| first.label.to_owned());
-        let value = |c: &Candidate<'_>| {
-            Estimate::of(&c.values(measure).into_iter().map(|v| v.1).collect::<Vec<_>>())
-        };
-        let mut entries: Vec<Ranked<'_>> = (candidates.iter())
-            .map(|candidate| {
-                let base = self.baseline_of(candidate, &candidates);
-                let misses_failures =
-                    self.plan.backends.len() < 2 && candidate.misses_failures(measure);
-                let change = base.filter(|base| {
-                    base.label != candidate.label
-                        && !misses_failures
-                        && !base.misses_failures(measure)
-                });
-                Ranked {
-                    candidate: candidate.clone(),
-                    place: None,
-                    misses_failures,
-                    tied: false,
-                    value: value(candidate),
-                    change: change.and_then(|base| candidate.change_from(base, measure)),
-                }
-            })
-            .collect();
-        if self.plan.backends.len() < 2 {
-            let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
-            let key =
-                |entry: &Ranked<'_>| entry.value.map_or(f64::INFINITY, |value| sign * value.mean);
-            entries.sort_by(|a, b| {
-                a.misses_failures.cmp(&b.misses_failures).then(key(a).total_cmp(&key(b)))
-            });
-            let best = entries.first().map(|best| best.candidate.clone());
-            let several = entries.iter().any(|entry| entry.candidate.runs.len() > 1);
-            let all: Vec<Candidate<'_>> =
-                entries.iter().map(|entry| entry.candidate.clone()).collect();
-            let ranked = |entry: &Ranked<'_>| entry.value.is_some() && !entry.misses_failures;
-            for (i, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| ranked(entry)) {
-                let change =
-                    best.as_ref().and_then(|best| entry.candidate.change_from(best, measure));
-                let apart = change.is_some_and(|c| c.is_significant());
-                entry.tied = i > 0
-                    && several
-                    && !apart
-                    && !all.iter().any(|other| other.beats(&entry.candidate, measure));
-                entry.place = Some(i + 1);
+        let standings =
+            Standings::new(measure, candidates.iter().map(|of| of.entrant(measure)).collect());
+        let is_ranked = self.plan.backends.len() < 2;
+        let place = |i: usize| standings.order.iter().position(|of| *of == i);
+        let entry = |i: usize| {
+            let candidate = &candidates[i];
+            let base = self.baseline_of(candidate, &candidates);
+            let base =
+                base.and_then(|base| candidates.iter().position(|of| of.label == base.label));
+            Ranked {
+                candidate: candidate.clone(),
+                place: place(i).filter(|_| is_ranked).map(|place| place + 1),
+                misses_failures: standings.misses_failures(i),
+                tied: is_ranked
+                    && place(i) != Some(0)
+                    && standings.seeds() > 1
+                    && standings.first.contains(&i),
+                value: standings.estimate(i),
+                change: base.filter(|base| *base != i).and_then(|base| standings.change(base, i)),
             }
+        };
+        let mut entries: Vec<Ranked<'_>> = (0..candidates.len()).map(entry).collect();
+        if is_ranked {
+            entries.sort_by_key(|entry| (entry.misses_failures, entry.place.unwrap_or(usize::MAX)));
         }
         let one_run = self.seeds_are_one_run().then_some(self.plan.seeds);
         Ranking { measure, entries, baseline, one_run }
@@ -254,8 +231,12 @@ impl Ranking<'_> {
         }
         // Means are averages of values, changes are averages of ratios: the controller with the
         // best mean may be worse seed by seed.
-        let beats_first =
-            with.iter().find(|entry| entry.candidate.beats(&with[0].candidate, self.measure));
+        let is_better = |entry: &&&Ranked<'_>| {
+            let change = entry.candidate.change_from(&with[0].candidate, self.measure);
+            let change = change.filter(Change::is_significant);
+            change.is_some_and(|c| (c.percent > 0.0) == (self.measure.better == Better::Higher))
+        };
+        let beats_first = with.iter().find(is_better);
         if let Some(better) = beats_first {
             lines.push(format!(
                 "{} has the best mean, but {} is better seed by seed: a few seeds determine the \
@@ -297,7 +278,7 @@ impl Ranking<'_> {
             ))
         });
         let one = (seeds == 1).then(|| self.one_seed());
-        changes.chain(one).collect()
+        self.not_ranked().into_iter().chain(changes).chain(one).collect()
     }
 }
 
@@ -308,101 +289,44 @@ const ONE_SEED: &str =
     "One seed is no result: another seed may give a very different value (--seeds 5).";
 
 impl<'a> Candidate<'a> {
-    /// Returns the seed and the value of every run that has a value of the measure.
-    pub fn values(&self, measure: &Measure) -> Vec<(u64, f64)> {
+    /// Returns the value of every run that has a value of the measure, by seed.
+    pub fn values(&self, measure: &Measure) -> BTreeMap<u64, f64> {
         let of = |run: &&super::ComparedRun| {
             Some((run.seed, measure.of(&run.outcome, FORWARD.0, &run.bottleneck)?))
         };
         self.runs.iter().filter_map(of).collect()
     }
 
-    /// Returns whether the measure hides too many failures of this candidate: it leaves failed
-    /// requests out, and too many failed.
-    pub fn misses_failures(&self, measure: &Measure) -> bool {
+    /// Returns the candidate as it takes part in a ranking by a measure.
+    fn entrant(&self, measure: &Measure) -> Entrant {
         let sum = |of: fn(&GroupOutcome) -> u64| self.runs.iter().map(|run| of(run.group())).sum();
-        measure.misses_failures(sum(|group| group.failed), sum(|group| group.responses))
+        Entrant {
+            values: self.values(measure),
+            failed: sum(|group| group.failed),
+            completed: sum(|group| group.responses),
+        }
     }
 
     /// Returns a measure over the seeds; `None` if no run has a value or if there are too few
     /// samples.
     pub fn estimate(&self, measure: &Measure) -> Option<Estimate> {
         let samples: u64 = self.runs.iter().map(|run| measure.samples(run.group())).sum();
-        let values: Vec<f64> = self.values(measure).into_iter().map(|(_, value)| value).collect();
+        let values: Vec<f64> = self.values(measure).into_values().collect();
         (samples >= measure.samples_needed()).then(|| Estimate::of(&values)).flatten()
-    }
-
-    /// Returns the values of `base` and of this candidate for the seeds that both have.
-    fn pairs(&self, base: &Candidate<'_>, measure: &Measure) -> Vec<(f64, f64)> {
-        let of_base = base.values(measure);
-        let pair =
-            |(seed, value): (u64, f64)| Some((of_base.iter().find(|(s, _)| *s == seed)?.1, value));
-        self.values(measure).into_iter().filter_map(pair).collect()
     }
 
     /// Returns the change of a measure from `base` to this candidate: points for a percentage, a
     /// ratio for any other measure.
     pub fn change_from(&self, base: &Candidate<'_>, measure: &Measure) -> Option<Change> {
-        let pairs = self.pairs(base, measure);
-        if measure.unit == "%" { Change::in_points(&pairs) } else { Change::of(&pairs) }
-    }
-
-    /// Returns whether this candidate is better than another beyond the interval of the change.
-    fn beats(&self, other: &Candidate<'_>, measure: &Measure) -> bool {
-        let change = self.change_from(other, measure).filter(Change::is_significant);
-        change.is_some_and(|change| (change.percent < 0.0) == (measure.better != Better::Higher))
+        Change::by_seed(measure, &base.values(measure), &self.values(measure))
     }
 
     /// Returns this candidate's value minus the value of `base`, over the seeds that both have.
     pub fn difference_from(&self, base: &Candidate<'_>, measure: &Measure) -> Option<Estimate> {
-        let (of_base, own): (Vec<f64>, Vec<f64>) = self.pairs(base, measure).into_iter().unzip();
-        Estimate::of_differences(&own, &of_base)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentages_change_by_points_and_may_be_zero() {
-        let pairs = [(0.0, 27.0), (0.1, 25.1), (0.2, 29.2)];
-        let change = Change::in_points(&pairs).unwrap();
-        assert!((change.percent - 27.0).abs() < 1e-9 && change.is_significant(), "{change:?}");
-        assert!(change.text().starts_with("+27 points (") && Change::of(&pairs).is_none());
-        assert!(!Change::in_points(&[(0.0, 0.0), (0.0, 0.0)]).unwrap().is_significant());
-    }
-
-    #[test]
-    fn changes_are_ratios_with_students_interval() {
-        // Both values halve: no spread.
-        let halved = Change::of(&[(10.0, 5.0), (20.0, 10.0)]).unwrap();
-        assert!((halved.percent + 50.0).abs() < 1e-6 && halved.is_significant(), "{halved:?}");
-        // ln 1.1 and ln 1.3: mean 0.1788, half width 12.706 x 0.1181 / sqrt 2 = 1.0613.
-        let change = Change::of(&[(100.0, 110.0), (100.0, 130.0)]).unwrap();
-        let (low, high) = change.interval_percent.unwrap();
-        assert!(
-            (change.percent - 19.58).abs() < 0.01
-                && (low + 58.6).abs() < 0.2
-                && (high - 245.6).abs() < 0.6,
-            "{change:?}"
-        );
-        assert!(!change.is_significant());
-        // The change back is the inverse.
-        let back = Change::of(&[(110.0, 100.0), (130.0, 100.0)]).unwrap();
-        assert!((1.0 + back.percent / 100.0 - 1.0 / (1.0 + change.percent / 100.0)).abs() < 1e-6);
-        let one = Change::of(&[(100.0, 90.0)]).unwrap();
-        assert_eq!((one.interval_percent, one.is_significant()), (None, false));
-        assert_eq!((Change::of(&[]), Change::of(&[(0.0, 1.0)])), (None, None));
-        assert_eq!(halved.text(), "-50.0 % (-50.0 to -50.0)");
-        assert_eq!(change.text(), "+20 % (-59 to +246)");
-    }
-
-    #[test]
-    fn names_are_listed_in_words() {
-        let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
-        assert_eq!(
-            (listed(&names), listed(&names[..1]), listed(&[])),
-            ("a, b and c".into(), "a".into(), String::new())
-        );
+        let of_base = base.values(measure);
+        let pair = |(seed, own): (u64, f64)| Some((own, *of_base.get(&seed)?));
+        let (own, theirs): (Vec<f64>, Vec<f64>) =
+            self.values(measure).into_iter().filter_map(pair).unzip();
+        Estimate::of_differences(&own, &theirs)
     }
 }

@@ -46,9 +46,8 @@ impl Comparison {
 
     /// Returns a candidate's outlying seeds by the primary measure.
     pub fn outlying_seeds_of(&self, of: &Candidate<'_>) -> Vec<u64> {
-        let values = of.values(self.primary());
-        let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
-        outliers(&plain).into_iter().map(|place| values[place].0).collect()
+        let (seeds, values): (Vec<u64>, Vec<f64>) = of.values(self.primary()).into_iter().unzip();
+        outliers(&values).into_iter().map(|place| seeds[place]).collect()
     }
 
     /// Returns the labels of the controllers that [`Comparison::unpaired`] names.
@@ -69,9 +68,7 @@ impl Comparison {
             let (own, theirs) = (of.values(measure), base.values(measure));
             let both: Vec<(u64, f64, f64)> = own
                 .iter()
-                .filter_map(|(seed, value)| {
-                    Some((*seed, *value, theirs.iter().find(|(s, _)| s == seed)?.1))
-                })
+                .filter_map(|(seed, value)| Some((*seed, *value, *theirs.get(seed)?)))
                 .collect();
             if own.is_empty() || (both.len() == own.len() && both.len() == theirs.len()) {
                 return None;
@@ -117,11 +114,10 @@ fn alike(values: impl Iterator<Item = f64> + Clone) -> bool {
 }
 
 fn outlier_line(of: &Candidate<'_>, measure: &Measure) -> Option<String> {
-    let values = of.values(measure);
-    let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    let (seeds, plain): (Vec<u64>, Vec<f64>) = of.values(measure).into_iter().unzip();
     let far = outliers(&plain);
     let middle = median(&plain).filter(|_| !far.is_empty())?;
-    let seeds: Vec<u64> = far.iter().map(|place| values[*place].0).collect();
+    let seeds: Vec<u64> = far.iter().map(|place| seeds[*place]).collect();
     let of_far = |pick: fn(f64, f64) -> f64, from: f64| {
         far.iter().map(|place| plain[*place]).fold(from, pick)
     };

@@ -3,6 +3,7 @@
 use fathom_metrics::Estimate;
 
 use super::Measure;
+use super::standings::BySeed;
 
 /// Change of a measure from one controller to another, over the seeds that both have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,9 +20,17 @@ pub struct Change {
 }
 
 impl Change {
+    /// Returns the change over the seeds that both systems have: points for a percentage, a ratio
+    /// for any other measure. `None` if there is no such seed, or if a ratio is not possible.
+    pub(crate) fn by_seed(measure: &Measure, from: &BySeed, to: &BySeed) -> Option<Self> {
+        let pair = |(seed, base): (&u64, &f64)| Some((*base, *to.get(seed)?));
+        let pairs: Vec<(f64, f64)> = from.iter().filter_map(pair).collect();
+        if measure.unit == "%" { Self::in_points(&pairs) } else { Self::of(&pairs) }
+    }
+
     /// Returns the change of paired values as a ratio; `None` if there are no pairs or if a value
     /// is not above zero.
-    pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
+    fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         if pairs.iter().any(|(base, value)| *base <= 0.0 || *value <= 0.0) {
             return None;
         }
@@ -37,7 +46,7 @@ impl Change {
     }
 
     /// Returns the change of paired percentages: their difference.
-    pub fn in_points(pairs: &[(f64, f64)]) -> Option<Self> {
+    fn in_points(pairs: &[(f64, f64)]) -> Option<Self> {
         let differences: Vec<f64> = pairs.iter().map(|(base, value)| value - base).collect();
         let mean = Estimate::of(&differences)?;
         Some(Self {
@@ -81,5 +90,44 @@ impl Change {
             None => format!("{:.0}", self.percent.abs()),
         };
         format!("{size} {} {}", self.unit(), if self.percent < 0.0 { lower } else { higher })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_change_by_points_and_may_be_zero() {
+        let pairs = [(0.0, 27.0), (0.1, 25.1), (0.2, 29.2)];
+        let change = Change::in_points(&pairs).unwrap();
+        assert!((change.percent - 27.0).abs() < 1e-9 && change.is_significant(), "{change:?}");
+        assert!(change.text().starts_with("+27 points (") && Change::of(&pairs).is_none());
+        assert!(!Change::in_points(&[(0.0, 0.0), (0.0, 0.0)]).unwrap().is_significant());
+    }
+
+    #[test]
+    fn changes_are_ratios_with_students_interval() {
+        // Both values halve: no spread.
+        let halved = Change::of(&[(10.0, 5.0), (20.0, 10.0)]).unwrap();
+        assert!((halved.percent + 50.0).abs() < 1e-6 && halved.is_significant(), "{halved:?}");
+        // ln 1.1 and ln 1.3: mean 0.1788, half width 12.706 x 0.1181 / sqrt 2 = 1.0613.
+        let change = Change::of(&[(100.0, 110.0), (100.0, 130.0)]).unwrap();
+        let (low, high) = change.interval_percent.unwrap();
+        assert!(
+            (change.percent - 19.58).abs() < 0.01
+                && (low + 58.6).abs() < 0.2
+                && (high - 245.6).abs() < 0.6,
+            "{change:?}"
+        );
+        assert!(!change.is_significant());
+        // The change back is the inverse.
+        let back = Change::of(&[(110.0, 100.0), (130.0, 100.0)]).unwrap();
+        assert!((1.0 + back.percent / 100.0 - 1.0 / (1.0 + change.percent / 100.0)).abs() < 1e-6);
+        let one = Change::of(&[(100.0, 90.0)]).unwrap();
+        assert_eq!((one.interval_percent, one.is_significant()), (None, false));
+        assert_eq!((Change::of(&[]), Change::of(&[(0.0, 1.0)])), (None, None));
+        assert_eq!(halved.text(), "-50.0 % (-50.0 to -50.0)");
+        assert_eq!(change.text(), "+20 % (-59 to +246)");
     }
 }

@@ -96,7 +96,9 @@ impl FromStr for Load {
         let (rate, rest) = rest.split_once(" on ").ok_or_else(help)?;
         let (on, off) = rest.split_once(" off ").ok_or_else(help)?;
         let spell = |text: &str| {
-            parse_duration(text).map_err(String::from).and_then(|d| if d.is_zero() { Err(help()) } else { Ok(d) })
+            parse_duration(text)
+                .map_err(String::from)
+                .and_then(|d| if d.is_zero() { Err(help()) } else { Ok(d) })
         };
         Ok(Self::Udp {
             count: count(sources)?,

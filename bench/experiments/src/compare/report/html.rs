@@ -148,7 +148,7 @@ fn seeds_of(c: &Comparison, of: &Candidate<'_>) -> Vec<f64> {
     let measure = c.primary();
     let of_base = base.values(measure);
     let change = |(seed, value): (u64, f64)| {
-        let base = of_base.iter().find(|(s, _)| *s == seed)?.1;
+        let base = *of_base.get(&seed)?;
         if measure.unit == "%" {
             return Some(value - base);
         }

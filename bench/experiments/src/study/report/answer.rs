@@ -1,24 +1,23 @@
 //! The answer of a study: the system that ranks first at each point of the sweep, and the points at
 //! which two systems cross.
 //!
-//! Systems are compared seed by seed, as in `fathom compare`. A comparison is the mean change from
-//! one system to the other with its 95 % interval by Student's t, of logarithms of ratios or, for
-//! percentages, of differences (`measures/change.rs`). A system is ahead only if the interval
-//! excludes "no change". Each pair has its own interval; there is no correction for the number of
-//! pairs.
+//! `measures/standings.rs` explains how systems are compared, as in `fathom compare`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_metrics::Estimate;
 use serde::Serialize;
 
 use super::measures::{Asked, asked};
 use super::swept::Swept;
-use crate::measures::{Better, Change, Measure};
+use crate::measures::{Better, Entrant, Measure, Standings};
 use crate::study::{Axis, Study, StudyRunResult};
 
 /// A combination of values: axis and value, in the order of the axes.
 pub(super) type Key<'a> = Vec<(&'a str, &'a str)>;
+
+/// A point: its values of the axes that are neither compared nor swept, and its value of the swept
+/// axis, as text and as a number in the unit of the axis.
+type Place<'a> = (Key<'a>, Option<(&'a str, f64)>);
 
 /// Systems of a study at all its points, ranked by one measure of one group or link.
 #[derive(Clone, Debug)]
@@ -43,61 +42,16 @@ pub(super) struct PointRanking<'a> {
     pub(super) beside: Key<'a>,
     /// Value of the swept axis, as text and as a number in the unit of the axis.
     pub(super) x: Option<(&'a str, f64)>,
-    /// Values by seed, for each system.
-    values: Vec<BTreeMap<u64, f64>>,
-    /// Systems with a value, best mean first.
-    pub(super) order: Vec<usize>,
-    /// Systems that may be the best: the first of `order`, and all that are indistinguishable from
-    /// it.
-    pub(super) first: Vec<usize>,
-    /// Failed requests, by system.
-    pub(super) failed: Vec<u64>,
-    /// Largest number of seeds of a system.
-    pub(super) seeds: usize,
+    /// Order of the systems.
+    pub(super) standings: Standings,
 }
 
 impl PointRanking<'_> {
-    /// Returns whether one system is ahead of all others by more than the intervals.
-    pub(super) fn is_decided(&self) -> bool {
-        self.first.len() == 1 && self.seeds > 1
-    }
-
-    /// Returns the mean over the seeds with its interval.
-    pub(super) fn estimate(&self, system: usize) -> Option<Estimate> {
-        Estimate::of(&self.values[system].values().copied().collect::<Vec<_>>())
-    }
-
-    /// Returns the change from one system to another, over the seeds that both have.
-    pub(super) fn change(&self, measure: &Measure, from: usize, to: usize) -> Option<Change> {
-        let (from, to) = (&self.values[from], &self.values[to]);
-        let pairs: Vec<(f64, f64)> =
-            from.iter().filter_map(|(seed, base)| Some((*base, *to.get(seed)?))).collect();
-        if measure.unit == "%" { Change::in_points(&pairs) } else { Change::of(&pairs) }
-    }
-
-    /// Returns 1 if the first system is ahead of the second, -1 if it is behind, and `None` if the
-    /// interval includes "no change".
-    fn sign(&self, measure: &Measure, a: usize, b: usize) -> Option<f64> {
-        let change = self.change(measure, b, a).filter(Change::is_significant)?;
-        Some(if (change.percent > 0.0) == (measure.better == Better::Higher) { 1.0 } else { -1.0 })
-    }
-
     /// Returns the mean change from `b` to `a` on the scale on which crossings are interpolated:
     /// the logarithm of the ratio, or percentage points.
-    fn distance(&self, measure: &Measure, a: usize, b: usize) -> Option<f64> {
-        let change = self.change(measure, b, a)?;
+    fn distance(&self, a: usize, b: usize) -> Option<f64> {
+        let change = self.standings.change(b, a)?;
         Some(if change.points { change.percent } else { (1.0 + change.percent / 100.0).ln() })
-    }
-
-    fn rank(&mut self, measure: &Measure) {
-        let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
-        let means: Vec<Option<f64>> =
-            (0..self.values.len()).map(|i| Some(sign * self.estimate(i)?.mean)).collect();
-        self.order = (0..means.len()).filter(|i| means[*i].is_some()).collect();
-        self.order.sort_by(|a, b| means[*a].unwrap_or(0.0).total_cmp(&means[*b].unwrap_or(0.0)));
-        let Some(&best) = self.order.first() else { return };
-        let behind = |i: usize| self.sign(measure, best, i) == Some(1.0);
-        self.first = self.order.iter().copied().filter(|i| *i == best || !behind(*i)).collect();
     }
 }
 
@@ -184,7 +138,7 @@ fn ranking<'a>(
         values.collect::<Vec<_>>().join(", ")
     };
     let mut systems: Vec<String> = Vec::new();
-    let mut points: Vec<PointRanking<'a>> = Vec::new();
+    let mut points: Vec<(Place<'a>, Vec<Entrant>)> = Vec::new();
     for result in results {
         let name = system(result);
         let system = systems.iter().position(|known| *known == name).unwrap_or_else(|| {
@@ -201,49 +155,39 @@ fn ranking<'a>(
             let text = result.key.get(swept.name)?.as_str();
             Some((text, swept.value(text)?))
         });
-        let place = points
-            .iter()
-            .position(|point| point.beside == beside && point.x == x)
-            .unwrap_or_else(|| {
-                let (values, failed) = (Vec::new(), Vec::new());
-                points.push(PointRanking {
-                    beside,
-                    x,
-                    values,
-                    order: Vec::new(),
-                    first: Vec::new(),
-                    failed,
-                    seeds: 0,
-                });
-                points.len() - 1
-            });
-        let point = &mut points[place];
-        if point.values.len() <= system {
-            point.values.resize(system + 1, BTreeMap::new());
-            point.failed.resize(system + 1, 0);
+        let place = (beside, x);
+        let at = points.iter().position(|(of, _)| *of == place).unwrap_or_else(|| {
+            points.push((place, Vec::new()));
+            points.len() - 1
+        });
+        let entrants = &mut points[at].1;
+        entrants.resize_with(entrants.len().max(system + 1), Entrant::default);
+        let entrant = &mut entrants[system];
+        if let Some(group) = result.outcome.groups.get(&of) {
+            entrant.failed += group.failed;
+            entrant.completed += group.responses;
         }
-        point.failed[system] += result.outcome.groups.get(&of).map_or(0, |group| group.failed);
         if let Some(value) = measure.of(&result.outcome, &of, &link) {
-            point.values[system].insert(result.seed, value);
+            entrant.values.insert(result.seed, value);
         }
     }
     let mut order: Vec<Key<'a>> = Vec::new();
-    points.iter().for_each(|point| {
-        if !order.contains(&point.beside) {
-            order.push(point.beside.clone());
+    for ((beside, _), _) in &points {
+        if !order.contains(beside) {
+            order.push(beside.clone());
         }
-    });
-    let place = |point: &PointRanking<'_>| order.iter().position(|beside| *beside == point.beside);
-    let x = |point: &PointRanking<'_>| point.x.map_or(0.0, |x| x.1);
-    points.sort_by(|a, b| place(a).cmp(&place(b)).then(x(a).total_cmp(&x(b))));
-    for point in &mut points {
-        point.values.resize(systems.len(), BTreeMap::new());
-        point.failed.resize(systems.len(), 0);
-        point.seeds = point.values.iter().map(BTreeMap::len).max().unwrap_or(0);
-        point.rank(measure);
     }
-    let crossings =
-        swept.map_or_else(Vec::new, |swept| crossings(&points, measure, systems.len(), swept));
+    let curve = |beside: &Key<'_>| order.iter().position(|of| of == beside);
+    points.sort_by(|((a, x), _), ((b, y), _)| {
+        let value = |x: &Option<(&str, f64)>| x.map_or(0.0, |x| x.1);
+        curve(a).cmp(&curve(b)).then(value(x).total_cmp(&value(y)))
+    });
+    let point = |((beside, x), mut entrants): (Place<'a>, Vec<Entrant>)| {
+        entrants.resize_with(systems.len(), Entrant::default);
+        PointRanking { beside, x, standings: Standings::new(measure, entrants) }
+    };
+    let points: Vec<PointRanking<'a>> = points.into_iter().map(point).collect();
+    let crossings = swept.map_or_else(Vec::new, |swept| crossings(&points, measure, swept));
     Ranking { of, measure, systems, points, crossings }
 }
 
@@ -251,9 +195,9 @@ fn ranking<'a>(
 fn crossings<'a>(
     points: &[PointRanking<'a>],
     measure: &Measure,
-    systems: usize,
     swept: &Swept<'_>,
 ) -> Vec<Crossing<'a>> {
+    let systems = points.first().map_or(0, |point| point.standings.len());
     let mut all = Vec::new();
     for curve in points.chunk_by(|a, b| a.beside == b.beside) {
         for a in 0..systems {
@@ -276,9 +220,7 @@ fn of_pair<'a>(
     // the sign if one system is ahead by more than the interval.
     let known: Vec<(&PointRanking<'a>, f64, Option<f64>)> = curve
         .iter()
-        .filter_map(|point| {
-            Some((point, point.distance(measure, a, b)?, point.sign(measure, a, b)))
-        })
+        .filter_map(|point| Some((point, point.distance(a, b)?, point.standings.sign(a, b))))
         .collect();
     let mut found = Vec::new();
     let mut last_certain: Option<(usize, f64)> = None;
@@ -385,9 +327,9 @@ impl RankingRecord {
                 swept.zip(point.x).map(|(swept, x)| (swept.name.to_owned(), x.0.to_owned())),
             );
             let rank = |i: &usize| {
-                let value = point.estimate(*i)?;
-                let change = point.order.first().filter(|best| *best != i);
-                let change = change.and_then(|best| point.change(ranking.measure, *best, *i));
+                let value = point.standings.estimate(*i)?;
+                let change = point.standings.order.first().filter(|best| *best != i);
+                let change = change.and_then(|best| point.standings.change(*best, *i));
                 Some(RankRecord {
                     system: name(*i),
                     mean: value.mean,
@@ -399,9 +341,9 @@ impl RankingRecord {
             };
             PointRecord {
                 parameters,
-                first: point.first.iter().map(|i| name(*i)).collect(),
-                decided: point.is_decided(),
-                ranks: point.order.iter().filter_map(rank).collect(),
+                first: point.standings.first.iter().map(|i| name(*i)).collect(),
+                decided: point.standings.is_decided(),
+                ranks: point.standings.order.iter().filter_map(rank).collect(),
             }
         };
         let crossing = |c: &Crossing<'_>| CrossingRecord {

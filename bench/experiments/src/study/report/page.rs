@@ -75,7 +75,8 @@ fn points(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Markup {
     let means = ranking
         .points
         .iter()
-        .flat_map(|point| point.order.iter().filter_map(|i| point.estimate(*i)));
+        .map(|point| &point.standings)
+        .flat_map(|of| of.order.iter().filter_map(|i| of.estimate(*i)));
     let unit = Unit::suiting(measure.unit, means.map(|e| e.mean).fold(0.0, f64::max));
     let labels = ranking.points.iter().map(|point| {
         let x = swept.zip(point.x).map(|(swept, x)| format!("{} {}", swept.name, x.0));
@@ -83,8 +84,9 @@ fn points(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Markup {
         x.into_iter().chain(beside).collect::<Vec<_>>().join(", ")
     });
     let first = ranking.points.iter().map(|point| {
-        let names: Vec<&str> = point.first.iter().map(|i| ranking.systems[*i].as_str()).collect();
-        match (names.len(), point.is_decided()) {
+        let of = &point.standings;
+        let names: Vec<&str> = of.first.iter().map(|i| ranking.systems[*i].as_str()).collect();
+        match (names.len(), of.is_decided()) {
             (0, _) => NOTHING.to_owned(),
             (_, true) => names[0].to_owned(),
             (4.., false) => format!("undecided: {} of them", names.len()),
@@ -99,7 +101,7 @@ fn points(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Markup {
             let cells = ranking
                 .points
                 .iter()
-                .map(|point| point.estimate(i).map_or_else(|| NOTHING.to_owned(), cell));
+                .map(|point| point.standings.estimate(i).map_or_else(|| NOTHING.to_owned(), cell));
             Column { name: name.clone(), cells: cells.collect(), ..Column::default() }
         }));
     }

@@ -5,7 +5,7 @@ use fathom_report::{Unit, human};
 
 use super::answer::{Crossing, Key, PointRanking, Ranking};
 use super::swept::Swept;
-use crate::measures::{Better, Measure};
+use crate::measures::{Better, MOST_LEFT_OUT, Measure};
 use crate::study::StudyRunResult;
 use crate::study::table::by_key;
 
@@ -20,9 +20,10 @@ const NAMED: usize = 4;
 /// failed requests.
 pub(super) fn sentences(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
     let with_value: Vec<&PointRanking<'_>> =
-        ranking.points.iter().filter(|point| !point.order.is_empty()).collect();
+        ranking.points.iter().filter(|point| !point.standings.order.is_empty()).collect();
     if with_value.is_empty() {
-        return vec![format!("{}: no run has a {}.", ranking.of, ranking.measure.name)];
+        let none = format!("{}: no run has a {}.", ranking.of, ranking.measure.name);
+        return not_ranked(ranking).map_or_else(|| vec![none], |why| vec![why]);
     }
     let mut lines: Vec<String> = if ranking.systems.len() < 2 {
         trend(ranking, swept, &with_value)
@@ -35,6 +36,7 @@ pub(super) fn sentences(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec
         lines.push(format!("{}: {more} more points are in the table.", ranking.of));
     }
     lines.extend(crossings(ranking, swept));
+    lines.extend(not_ranked(ranking));
     lines.extend(failures(ranking));
     lines
 }
@@ -42,7 +44,9 @@ pub(super) fn sentences(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec
 /// Returns whether two neighbours on the swept axis share a sentence, because they have the same
 /// decided first system.
 fn same_line(a: &PointRanking<'_>, b: &PointRanking<'_>) -> bool {
-    a.beside == b.beside && a.x.is_some() && a.is_decided() && b.is_decided() && a.first == b.first
+    let (of_a, of_b) = (&a.standings, &b.standings);
+    let decided = of_a.is_decided() && of_b.is_decided();
+    a.beside == b.beside && a.x.is_some() && decided && of_a.first == of_b.first
 }
 
 fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking<'_>]) -> String {
@@ -50,9 +54,10 @@ fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking
     let measure = ranking.measure;
     let place = place(swept, first, last);
     let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
-    let best = first.order[0];
+    let (standings, of_last) = (&first.standings, &last.standings);
+    let best = standings.order[0];
     let name = |system: usize| ranking.systems[system].as_str();
-    let range = |system: usize| match (first.estimate(system), last.estimate(system)) {
+    let range = |system: usize| match (standings.estimate(system), of_last.estimate(system)) {
         (Some(a), Some(b)) if of.len() > 1 => {
             format!("{} to {}", human(a.mean, measure.unit), human(b.mean, measure.unit))
         }
@@ -63,10 +68,10 @@ fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking
         Better::Higher => "highest",
         Better::Lower | Better::Neither => "lowest",
     };
-    if first.is_decided() {
-        let next = first.order.get(1).filter(|_| of.len() == 1).map(|next| {
-            let change = first
-                .change(measure, best, *next)
+    if standings.is_decided() {
+        let next = standings.order.get(1).filter(|_| of.len() == 1).map(|next| {
+            let change = standings
+                .change(best, *next)
                 .map_or_else(String::new, |change| format!(", {}", change.text()));
             format!("; next {}, {}{change}", name(*next), range(*next))
         });
@@ -79,15 +84,15 @@ fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking
             next.unwrap_or_default()
         );
     }
-    let tied: Vec<String> = first
+    let tied: Vec<String> = standings
         .first
         .iter()
         .take(NAMED)
         .map(|system| format!("{} {}", name(*system), range(*system)))
         .collect();
-    let more = first.first.len().saturating_sub(NAMED);
+    let more = standings.first.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    match (first.seeds, first.first.len()) {
+    match (standings.seeds(), standings.first.len()) {
         (0 | 1, _) => format!(
             "{}{at}: undecided, one seed: the {superlative} {} is that of {}{more}.",
             ranking.of, measure.name, tied[0]
@@ -109,7 +114,7 @@ fn trend(
     points: &[&PointRanking<'_>],
 ) -> Vec<String> {
     let value_at = |point: &PointRanking<'_>| {
-        point.estimate(point.order[0]).map(|e| value(&e, ranking.measure))
+        point.standings.estimate(point.standings.order[0]).map(|e| value(&e, ranking.measure))
     };
     let line = |of: &[&PointRanking<'_>]| {
         let (first, last) = (of[0], of[of.len() - 1]);
@@ -184,14 +189,40 @@ fn crossings(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
     lines
 }
 
+/// Returns a sentence that names the systems that are not ranked at some points, because too many
+/// of their requests failed there; `None` if there are none.
+fn not_ranked(ranking: &Ranking<'_>) -> Option<String> {
+    let points = |system: usize| {
+        ranking.points.iter().filter(|point| point.standings.misses_failures(system)).count()
+    };
+    let who: Vec<String> = (ranking.systems.iter().enumerate())
+        .filter(|(system, _)| points(*system) > 0)
+        .map(|(system, name)| match (name.as_str(), ranking.points.len()) {
+            ("", 1) => "the only system".to_owned(),
+            (name, 1) => name.to_owned(),
+            ("", all) => format!("{} of {all} points", points(system)),
+            (name, all) => format!("{name} at {} of {all} points", points(system)),
+        })
+        .collect();
+    (!who.is_empty()).then(|| {
+        format!(
+            "{}: not ranked, because more than {:.0} % of the requests failed there: {}.",
+            ranking.of,
+            100.0 * MOST_LEFT_OUT,
+            who.join(", ")
+        )
+    })
+}
+
 /// Returns a sentence with the number of failed requests of each system if the measure leaves them
 /// out.
 fn failures(ranking: &Ranking<'_>) -> Option<String> {
     if !ranking.measure.population.leaves_failures_out() {
         return None;
     }
-    let failed =
-        |system: &usize| ranking.points.iter().map(|point| point.failed[*system]).sum::<u64>();
+    let failed = |system: &usize| {
+        ranking.points.iter().map(|point| point.standings.failed(*system)).sum::<u64>()
+    };
     let who: Vec<String> = (0..ranking.systems.len())
         .filter(|system| failed(system) > 0)
         .map(|system| match ranking.systems[system].as_str() {
