@@ -91,7 +91,7 @@ impl Latencies {
 }
 
 /// A distribution of durations, in milliseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Number of durations.
     pub count: u64,

@@ -1,6 +1,8 @@
 //! Tests of reports on invented results: crossings, ties, axes, and intervals within the bounds of
 //! a measure.
 
+use fathom_metrics::Distribution;
+
 use super::*;
 use crate::scenario::{GroupOutcome, LinkOutcome, Outcome};
 
@@ -132,6 +134,26 @@ fn seeds_with_identical_runs_are_reported() {
     let mut results = results(&study, &CROSSING);
     results.iter_mut().for_each(|result| result.outcome.trace_hash = "same".into());
     assert!(headline(&study, &results)[0].starts_with("All seeds gave the same runs"));
+}
+
+#[test]
+fn a_system_with_too_many_failures_is_not_ranked() {
+    let study = study(LOSSES, "rank-by = \"response_time_mean_ms\"");
+    let mut results = results(&study, &CROSSING);
+    for result in &mut results {
+        let is_cubic = result.key["controller"] == "native:cubic";
+        let of = result.outcome.groups.get_mut("bulk").unwrap();
+        of.times = Some(Distribution {
+            count: 90,
+            mean_ms: if is_cubic { 10.0 } else { 20.0 + result.seed as f64 },
+            ..Distribution::default()
+        });
+        (of.responses, of.failed) = (90, if is_cubic { 10 } else { 0 });
+    }
+    let lines = headline(&study, &results);
+    let says = |text: &str| lines.iter().any(|line| line.contains(text));
+    assert!(says("native:bbr has the lowest") && !says("native:cubic has"), "{lines:#?}");
+    assert!(says("failed there: native:cubic at 4 of 4 points"), "{lines:#?}");
 }
 
 /// Returns the contents of the text elements of an SVG.
