@@ -140,8 +140,8 @@ impl PathArgs {
 }
 
 /// Reports an error of a path's field against the command-line option that set it.
-pub(crate) fn wrong(e: String) -> Failure {
-    let e = e.replace("; add rate,", "; add --rate,").replace("; add rtt,", "; add --rtt,");
+pub(crate) fn wrong(e: impl Into<String>) -> Failure {
+    let e = e.into().replace("; add rate,", "; add --rate,").replace("; add rtt,", "; add --rtt,");
     let option = e.split_once(": ").map(|(name, _)| name.to_owned());
     match option {
         Some(name) if PathSpec::OPTIONS.contains(&name.as_str()) || name == "event" => {

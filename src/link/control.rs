@@ -223,6 +223,9 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use fathom_cc::Invalid;
+    use fathom_netsim::relay::CommandError;
+
     use super::*;
 
     /// Starts a link that obeys every command except 'no'.
@@ -231,7 +234,7 @@ mod tests {
         std::thread::spawn(move || {
             for request in requests {
                 let no = request.command == "no";
-                let error = fathom_netsim::relay::CommandError::Value("no: it is refused".into());
+                let error = CommandError::Value(Invalid::because("it is refused").in_field("no"));
                 let _ = request.reply.send(if no { Err(error) } else { Ok(Reply::Done) });
             }
         });

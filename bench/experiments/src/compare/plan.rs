@@ -1,10 +1,11 @@
 //! Plans: a comparison as data. Every field has a default, and `Plan::check` checks all fields.
 //! `from_study.rs` reads a plan from a study.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fathom_cc::Rate;
+use fathom_cc::{Invalid, Rate};
 use fathom_cc::units::duration_text;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::{Path, PathSpec};
@@ -224,7 +225,7 @@ impl Plan {
             ));
         }
         let seeds = check_seeds(self.seed, self.seeds)?;
-        let queue = self.queue.parse().map_err(|e| field("queue", e))?;
+        let queue = self.queue.parse().map_err(|e: Invalid| field("queue", e.to_string()))?;
         #[cfg(target_os = "linux")]
         if self.backends.contains(&Backend::Netem) {
             fathom_netsim::backend::netem::has(&queue)
@@ -360,7 +361,7 @@ impl Plan {
         if self.path.is_empty() {
             return Ok(None);
         }
-        let wrong = |e: &str| PlanError(format!("path.{e}"));
+        let wrong = |e: &dyn Display| PlanError(format!("path.{e}"));
         let spec = self.filled_path().expanded().map_err(|e| wrong(&e))?;
         let path = spec.check_simulated().map_err(|e| wrong(&e))?;
         #[cfg(target_os = "linux")]

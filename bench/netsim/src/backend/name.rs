@@ -1,5 +1,6 @@
 //! The backends by name: virtual time, the kernel's loopback, or the kernel's own links.
 
+use fathom_units::Invalid;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
@@ -19,7 +20,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray};
     IntoStaticStr,
     VariantArray,
 )]
-#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = unknown)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum Backend {
     /// Virtual time and simulated links: the same plan gives the same bytes.
@@ -42,16 +43,17 @@ impl Backend {
     }
 }
 
-fn unknown(s: &str) -> String {
+fn unknown(s: &str) -> Invalid {
     if s == "relay" {
-        return "the backend 'relay' is now called 'loopback'; write loopback".to_owned();
+        return Invalid::because("the backend 'relay' is now called 'loopback'")
+            .hint("write loopback");
     }
-    format!("'{}' is not a backend; write virtual, loopback or netem", s.escape_debug())
+    Invalid::value(s, "is not a backend").hint("write virtual, loopback or netem")
 }
 
 impl TryFrom<String> for Backend {
-    type Error = String;
-    fn try_from(s: String) -> Result<Self, String> {
+    type Error = Invalid;
+    fn try_from(s: String) -> Result<Self, Invalid> {
         s.parse()
     }
 }

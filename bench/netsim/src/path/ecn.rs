@@ -1,5 +1,7 @@
 //! Changes of ECN fields by a path.
 
+use fathom_units::Invalid;
+
 use crate::sim::Ecn;
 
 /// Change of ECN fields. C. Sander et al., "ECN with QUIC: Challenges in the Wild", IMC 2023, found
@@ -18,19 +20,16 @@ pub enum EcnField {
 }
 
 impl std::str::FromStr for EcnField {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         match s {
             "pass" => Ok(Self::Pass),
             "bleach" => Ok(Self::Bleach),
             "remark" => Ok(Self::Remark),
             "ce" => Ok(Self::Ce),
-            _ => Err(format!(
-                "'{}' is not a treatment of ECN marks; write pass, bleach (clear it), remark \
-                 (ECT(0) to ECT(1)) or ce (mark all)",
-                s.escape_debug()
-            )),
+            _ => Err(Invalid::value(s, "is not a treatment of ECN marks")
+                .hint("write pass, bleach (clear it), remark (ECT(0) to ECT(1)) or ce (mark all)")),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fathom_units::{Rate, duration_text, parse_duration, parse_nonzero_duration};
+use fathom_units::{Invalid, Rate, duration_text, parse_duration, parse_nonzero_duration};
 
 /// An event as users write it: `blackout:2s@10s`, `blackout:100ms@5s every 15s`, `hold:200ms@10s`,
 /// `mtu:1250@20s`, `rate:5Mbps@10s`, `up-rate:1Mbps@10s`, `rtt:100ms@10s`; in the relay also
@@ -94,14 +94,14 @@ impl fmt::Display for PathEvent {
 }
 
 impl FromStr for PathEvent {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         let help = || {
-            format!(
-                "'{}' is not an event; write blackout:2s@10s, 'blackout:100ms@5s every 15s', hold:200ms@10s, mtu:1250@20s, \
-                 rate:5Mbps@10s, up-rate:1Mbps@10s, rtt:100ms@10s, rebind@30s or rebind@handshake",
-                s.escape_debug()
+            Invalid::value(s, "is not an event").hint(
+                "write blackout:2s@10s, 'blackout:100ms@5s every 15s', hold:200ms@10s, \
+                 mtu:1250@20s, rate:5Mbps@10s, up-rate:1Mbps@10s, rtt:100ms@10s, rebind@30s or \
+                 rebind@handshake",
             )
         };
         if s == "rebind@handshake" {
@@ -116,7 +116,8 @@ impl FromStr for PathEvent {
             (name @ ("blackout" | "hold"), lasts) => {
                 let lasts = parse_duration(lasts)?;
                 if every.is_some_and(|every| every <= lasts) {
-                    return Err(format!("'{s}' never ends; write '{name}:100ms@5s every 15s'"));
+                    return Err(Invalid::value(s, "never ends")
+                        .hint(format!("write '{name}:100ms@5s every 15s'")));
                 }
                 return Ok(match name {
                     "hold" => Self::Hold { at, lasts, every },
@@ -124,15 +125,14 @@ impl FromStr for PathEvent {
                 });
             }
             ("mtu", payload) => {
-                let payload = payload
-                    .parse()
-                    .ok()
-                    .filter(|p| (500..=9_000).contains(p))
-                    .ok_or_else(|| {
-                        format!(
-                            "'{s}': an MTU is a payload of 500 to 9000 bytes; write mtu:1250@20s"
-                        )
-                    })?;
+                let payload =
+                    payload.parse().ok().filter(|p| (500..=9_000).contains(p)).ok_or_else(
+                        || {
+                            Invalid::because("an MTU is a payload of 500 to 9000 bytes")
+                                .hint("write mtu:1250@20s")
+                                .in_field(format!("'{}'", s.escape_debug()))
+                        },
+                    )?;
                 Self::Mtu { at, payload }
             }
             ("rate", rate) => Self::Rate { at, rate: parse_rate(rate)? },
@@ -142,7 +142,9 @@ impl FromStr for PathEvent {
             _ => return Err(help()),
         };
         if every.is_some() {
-            Err(format!("'{s}': only blackouts and holds come back; leave out 'every'"))
+            Err(Invalid::because("only blackouts and holds come back")
+                .hint("leave out 'every'")
+                .in_field(format!("'{}'", s.escape_debug())))
         } else {
             Ok(event)
         }
@@ -153,13 +155,13 @@ impl FromStr for PathEvent {
 /// second.
 ///
 /// # Errors
-/// Returns one line that says what to write instead.
-pub fn parse_rate(text: &str) -> Result<Rate, String> {
+/// Returns an error that says what to write instead.
+pub fn parse_rate(text: &str) -> Result<Rate, Invalid> {
     let rate: Rate = text.parse()?;
     if (10_000..=100_000_000_000).contains(&rate.bits_per_sec()) {
         Ok(rate)
     } else {
-        Err(format!("'{text}' is out of range; write a rate from 10kbps to 100Gbps"))
+        Err(Invalid::value(text, "is out of range").hint("write a rate from 10kbps to 100Gbps"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fathom_units::{duration_text, parse_duration};
+use fathom_units::{Invalid, duration_text, parse_duration};
 use rand::{Rng, RngExt};
 
 /// Distribution of the extra delay.
@@ -78,14 +78,13 @@ impl fmt::Display for Jitter {
 }
 
 impl FromStr for Jitter {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
-        let help = |e: &str| {
-            format!(
-                "'{}' is not a jitter ({e}); write 5ms, normal:5ms or exponential:5ms, and add \
-                 ',reorder' if packets may overtake each other",
-                s.escape_debug()
+    fn from_str(s: &str) -> Result<Self, Invalid> {
+        let help = |why: &str| {
+            Invalid::value(s, format!("is not a jitter ({why})")).hint(
+                "write 5ms, normal:5ms or exponential:5ms, and add ',reorder' if packets may \
+                 overtake each other",
             )
         };
         let (rest, reorders) = match s.trim().split_once(',') {
@@ -125,7 +124,10 @@ mod tests {
             assert_eq!(text.parse::<Jitter>().unwrap().to_string(), text);
         }
         for text in ["", "5", "pareto:5ms", "5ms,keep", "90s"] {
-            assert!(text.parse::<Jitter>().unwrap_err().contains("; write 5ms"), "{text}");
+            assert!(
+                text.parse::<Jitter>().unwrap_err().to_string().contains("; write 5ms"),
+                "{text}"
+            );
         }
     }
 

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fathom_units::parse_part;
+use fathom_units::{Invalid, parse_part};
 use rand::{Rng, RngExt};
 
 /// Loss as users write it: `1%`, or `bursts:loss=1%,length=4`, or
@@ -92,17 +92,17 @@ impl fmt::Display for Loss {
 }
 
 impl FromStr for Loss {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         let s = if s.trim() == "bursts" { "bursts:" } else { s };
         let Some(options) = s.trim().strip_prefix("bursts:") else {
             return Ok(Self::Random(parse_part(s)?));
         };
         let help = |why: String| {
-            format!(
-                "'{}' {why}; write bursts:loss=1%,length=4 (mean loss, mean packets of a burst), or bursts:enter=0.1%,leave=25%,bad=100%,good=0%",
-                s.escape_debug()
+            Invalid::value(s, why).hint(
+                "write bursts:loss=1%,length=4 (mean loss, mean packets of a burst), or \
+                 bursts:enter=0.1%,leave=25%,bad=100%,good=0%",
             )
         };
         let (mut loss, mut length) = (None, None);
@@ -214,7 +214,7 @@ mod tests {
             "-1%",
             "one",
         ] {
-            let error = text.parse::<Loss>().unwrap_err();
+            let error = text.parse::<Loss>().unwrap_err().to_string();
             assert!(error.contains("; write ") && !error.contains('\n'), "{text}: {error}");
         }
     }

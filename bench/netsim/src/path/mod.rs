@@ -39,6 +39,6 @@ pub use policer::Policer;
 pub use presets::{PRESETS, Preset};
 pub use reorder::{Distance, Reorder};
 pub use spec::{DirectedPath, Path, PathSpec, parse_range};
-pub use trace::Trace;
+pub use trace::{Trace, TraceError};
 
 pub(crate) use trace::TraceCursor;

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use fathom_units::Invalid;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -67,15 +68,11 @@ impl Model {
     /// Returns the model with this name.
     ///
     /// # Errors
-    /// Returns one line that lists the models.
-    pub fn named(name: &str) -> Result<&'static Self, String> {
+    /// Returns an error that lists the models.
+    pub fn named(name: &str) -> Result<&'static Self, Invalid> {
         MODELS.iter().find(|model| model.name == name).ok_or_else(|| {
-            let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
-            format!(
-                "'{}' is no model of a link; write one of {}",
-                name.escape_debug(),
-                known.join(", ")
-            )
+            let known = MODELS.iter().map(|model| model.name).collect::<Vec<_>>().join(", ");
+            Invalid::value(name, "is no model of a link").hint(format!("write one of {known}"))
         })
     }
 
@@ -230,7 +227,7 @@ mod tests {
             assert!(trace(1) == trace(1) && trace(1) != trace(2), "{model:?}");
             assert_eq!(Trace::read(&trace(1).to_text()).unwrap(), trace(1));
         }
-        assert!(Model::named("5g").unwrap_err().contains("lte, wifi, leo"));
+        assert!(Model::named("5g").unwrap_err().hint.contains("lte, wifi, leo"));
     }
 
     #[test]

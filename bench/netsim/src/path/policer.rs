@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fathom_units::Rate;
+use fathom_units::{Invalid, Rate};
 
 use crate::queue::options;
 
@@ -24,15 +24,11 @@ impl fmt::Display for Policer {
 }
 
 impl FromStr for Policer {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
-        let help = || {
-            format!(
-                "'{}' is no policer; write a rate and a bucket, such as 10Mbps,burst=100kB",
-                s.escape_debug()
-            )
-        };
+    fn from_str(s: &str) -> Result<Self, Invalid> {
+        let wrong = || Invalid::value(s, "is no policer");
+        let help = || wrong().hint("write a rate and a bucket, such as 10Mbps,burst=100kB");
         let (rate, burst) = s.split_once(",burst=").ok_or_else(help)?;
         let rate: Rate = rate.trim().parse().map_err(|_| help())?;
         let burst = options::bytes(burst).map_err(|_| help())?;
@@ -41,7 +37,9 @@ impl FromStr for Policer {
         if sound {
             Ok(Self { rate, burst })
         } else {
-            Err(format!("{}; 10kbps and 1500B at least", help()))
+            Err(wrong().hint(
+                "write a rate and a bucket, such as 10Mbps,burst=100kB; 10kbps and 1500B at least",
+            ))
         }
     }
 }
@@ -101,7 +99,10 @@ mod tests {
             "10Mbps,burst=é",
         ] {
             assert!(
-                text.parse::<Policer>().unwrap_err().contains("write a rate and a bucket"),
+                text.parse::<Policer>()
+                    .unwrap_err()
+                    .to_string()
+                    .contains("write a rate and a bucket"),
                 "{text}"
             );
         }

@@ -1,5 +1,7 @@
 //! Named paths.
 
+use fathom_units::Invalid;
+
 /// A named path: `--path NAME`.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -119,15 +121,12 @@ impl Preset {
     /// Returns the preset with this name.
     ///
     /// # Errors
-    /// Returns one line that lists the presets.
-    pub fn named(name: &str) -> Result<&'static Self, String> {
+    /// Returns an error that lists the presets.
+    pub fn named(name: &str) -> Result<&'static Self, Invalid> {
         PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
-            let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
-            format!(
-                "'{}' is no path with a name; write one of {} ('fathom paths' lists them)",
-                name.escape_debug(),
-                known.join(", ")
-            )
+            let known = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ");
+            Invalid::value(name, "is no path with a name")
+                .hint(format!("write one of {known} ('fathom paths' lists them)"))
         })
     }
 }
@@ -144,6 +143,6 @@ mod tests {
             }
             preset.spec().check().unwrap_or_else(|e| panic!("{}: {e}", preset.name));
         }
-        assert!(Preset::named("5g").unwrap_err().contains("dsl, cable"));
+        assert!(Preset::named("5g").unwrap_err().hint.contains("dsl, cable"));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fathom_units::{duration_text, parse_duration, parse_part, parse_whole};
+use fathom_units::{Invalid, duration_text, parse_duration, parse_part, parse_whole};
 
 use super::departure::{Departure, Leaving};
 
@@ -62,14 +62,12 @@ impl fmt::Display for Reorder {
 }
 
 impl FromStr for Reorder {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
-        let help = |what: &str| {
-            format!(
-                "'{}' is no reordering ({what}); write 1%, or by distance 1%,distance=3 or 1%,distance=3,within=20ms",
-                s.escape_debug()
-            )
+    fn from_str(s: &str) -> Result<Self, Invalid> {
+        let help = |why: &str| {
+            Invalid::value(s, format!("is no reordering ({why})"))
+                .hint("write 1%, or by distance 1%,distance=3 or 1%,distance=3,within=20ms")
         };
         let mut options = s.trim().split(',');
         let part = options.next().unwrap_or_default();
@@ -199,7 +197,7 @@ mod tests {
             "5%,gap=3",
             "5%,,",
         ] {
-            let error = text.parse::<Reorder>().unwrap_err();
+            let error = text.parse::<Reorder>().unwrap_err().to_string();
             assert!(error.contains("; write ") && !error.contains('\n'), "{text}: {error}");
         }
     }

@@ -1,10 +1,11 @@
 //! A path as users write it, on a command line or in TOML, and the checked path that results.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path as FilePath;
 use std::time::Duration;
 
-use fathom_units::{Rate, duration_text, parse_duration, parse_part};
+use fathom_units::{Invalid, Rate, duration_text, parse_duration, parse_part};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::event::{PathEvent, parse_rate};
@@ -184,9 +185,9 @@ impl PathSpec {
     ///
     /// # Errors
     /// Returns an error if there is no such preset.
-    pub fn expanded(&self) -> Result<Self, String> {
+    pub fn expanded(&self) -> Result<Self, Invalid> {
         let Some(preset) = &self.preset else { return Ok(self.clone()) };
-        let mut spec = Preset::named(preset).map_err(|e| format!("path: {e}"))?.spec();
+        let mut spec = Preset::named(preset).map_err(|e| e.in_field("path"))?.spec();
         spec.overlay(self);
         spec.preset = None;
         Ok(spec)
@@ -196,8 +197,8 @@ impl PathSpec {
     ///
     /// # Errors
     /// Returns an error for the first event that is wrong.
-    pub fn events(&self) -> Result<Vec<PathEvent>, String> {
-        self.events.iter().map(|event| event.parse().map_err(|e| format!("event: {e}"))).collect()
+    pub fn events(&self) -> Result<Vec<PathEvent>, Invalid> {
+        self.events.iter().map(|event| read("event", event, str::parse)).collect()
     }
 
     /// Checks every option as [`PathSpec::check`] does, and two more conditions of a simulation:
@@ -205,15 +206,16 @@ impl PathSpec {
     ///
     /// # Errors
     /// Returns an error that names the first wrong option and says what to write instead.
-    pub fn check_simulated(&self) -> Result<Path, String> {
+    pub fn check_simulated(&self) -> Result<Path, Invalid> {
         let path = self.check()?;
         let rebinds = |e: &&PathEvent| {
             matches!(e, PathEvent::Rebind { .. } | PathEvent::RebindAfterHandshake)
         };
         if let Some(event) = self.expanded()?.events()?.iter().find(rebinds) {
-            return Err(format!(
-                "event: '{event}': only fathom link changes a client's port; leave it out"
-            ));
+            return Err(Invalid::because("only fathom link changes a client's port")
+                .hint("leave it out")
+                .in_field(format!("'{event}'"))
+                .in_field("event"));
         }
         path.carries_quic().map(|()| path)
     }
@@ -222,16 +224,16 @@ impl PathSpec {
     ///
     /// # Errors
     /// Returns an error that names the first wrong option and says what to write instead.
-    pub fn check(&self) -> Result<Path, String> {
+    pub fn check(&self) -> Result<Path, Invalid> {
         let spec = self.expanded()?;
         let events = spec.events()?;
-        let rtt = read("rtt", spec.rtt.as_deref(), parse_rtt)?;
-        let delay = |name, text: &Option<String>| read(name, text.as_deref(), parse_duration);
+        let rtt = read_set("rtt", spec.rtt.as_deref(), parse_rtt)?;
+        let delay = |name, text: &Option<String>| read_set(name, text.as_deref(), parse_duration);
         let (down, up) = (delay("delay", &spec.delay)?, delay("up-delay", &spec.up_delay)?);
         if rtt.is_some() && (down.is_some() || up.is_some()) {
-            return Err(
-                "delay: it sets one direction and replaces rtt; leave one of them out".into()
-            );
+            return Err(Invalid::because("it sets one direction and replaces rtt")
+                .hint("leave one of them out")
+                .in_field("delay"));
         }
         let delays = match rtt {
             Some((low, _)) => [low / 2; 2],
@@ -239,9 +241,9 @@ impl PathSpec {
         };
         let rtt = rtt.unwrap_or((delays[0] + delays[1], delays[0] + delays[1]));
         if rtt.1.is_zero() && events.iter().any(|event| matches!(event, PathEvent::Rtt { .. })) {
-            return Err(
-                "event: a step of the RTT needs an RTT to start from; add rtt, such as 30ms".into(),
-            );
+            return Err(Invalid::because("a step of the RTT needs an RTT to start from")
+                .hint("add rtt, such as 30ms")
+                .in_field("event"));
         }
         let direction = |up: bool| spec.direction(up, (delays[usize::from(up)], rtt.1), &events);
         Ok(Path { rtt, down: direction(false)?, up: direction(true)? })
@@ -254,54 +256,17 @@ impl PathSpec {
         up: bool,
         (delay, rtt): (Duration, Duration),
         events: &[PathEvent],
-    ) -> Result<DirectedPath, String> {
-        let named = |name: &'static str| if up { format!("up-{name}") } else { name.to_owned() };
-        /// Returns an option's value for a direction.
-        fn of<'a>(
-            up: bool,
-            both: &'a Option<String>,
-            only_up: &'a Option<String>,
-        ) -> Option<&'a str> {
-            if up { only_up.as_deref().or(both.as_deref()) } else { both.as_deref() }
-        }
-        let of = |both, only_up| of(up, both, only_up);
-        // A trace of one direction does not replace a rate that was set for the other.
-        let (rate, trace) = match (up, &self.up_rate, &self.up_trace) {
-            (true, Some(rate), None) => (Some(rate.as_str()), None),
-            (true, None, Some(trace)) => (None, Some(trace.as_str())),
-            (true, Some(_), Some(_)) => {
-                return Err("up-trace: it is in place of a rate; leave out up-rate".into());
-            }
-            _ => (self.rate.as_deref(), self.trace.as_deref()),
-        };
-        if rate.is_some() && trace.is_some() {
-            return Err("trace: it replaces the rate; leave out the rate".into());
-        }
-        let capacity = match (rate, trace) {
-            (Some(rate), _) => {
-                let rate = read(&named("rate"), Some(rate), parse_rate)?
-                    .unwrap_or(Rate::from_bits_per_sec(1));
-                Some(Capacity::stepping(rate, self.rate_steps(up, events)))
-            }
-            (None, Some(trace)) => read(&named("trace"), Some(trace), read_trace)?,
-            (None, None) => None,
-        };
-        if !matches!(capacity, Some(Capacity::Fixed(_) | Capacity::Steps(..)))
-            && !self.rate_steps(up, events).is_empty()
-        {
-            return Err(
-                "event: a step of the rate needs a rate to start from; add rate, such as 20Mbps"
-                    .into(),
-            );
-        }
+    ) -> Result<DirectedPath, Invalid> {
+        let capacity = self.capacity(up, events)?;
         let queue: Option<QueueSpec> =
-            read(&named("queue"), of(&self.queue, &self.up_queue), |text| text.parse())?;
+            read_directed("queue", up, [&self.queue, &self.up_queue], str::parse)?;
         let link = match (capacity, queue) {
             (None, Some(queue)) => {
-                return Err(format!(
-                    "{}: a queue ({queue}) needs a link that fills it; add rate, such as 10Mbps",
-                    named("queue")
-                ));
+                return Err(Invalid::because(format!(
+                    "a queue ({queue}) needs a link that fills it"
+                ))
+                .hint("add rate, such as 10Mbps")
+                .in_field(directed("queue", up)));
             }
             (None, None) => None,
             (Some(capacity), queue) => {
@@ -309,24 +274,64 @@ impl PathSpec {
                 Some((capacity, queue))
             }
         };
-        let part = |name, both, only_up| {
-            read(&named(name), of(both, only_up), parse_part).map(Option::unwrap_or_default)
+        Ok(DirectedPath { link, delay, impairments: self.impairments(up, events)? })
+    }
+
+    /// Returns the capacity of a direction's link; `None` if the direction has no link.
+    fn capacity(&self, up: bool, events: &[PathEvent]) -> Result<Option<Capacity>, Invalid> {
+        // A trace of one direction does not replace a rate that was set for the other.
+        let (rate, trace) = match (up, &self.up_rate, &self.up_trace) {
+            (true, Some(rate), None) => (Some(rate), None),
+            (true, None, Some(trace)) => (None, Some(trace)),
+            (true, Some(_), Some(_)) => {
+                return Err(Invalid::because("it is in place of a rate")
+                    .hint("leave out up-rate")
+                    .in_field("up-trace"));
+            }
+            _ => (self.rate.as_ref(), self.trace.as_ref()),
         };
-        let impairments = Impairments {
-            loss: read(&named("loss"), of(&self.loss, &self.up_loss), str::parse)?
+        let steps = self.rate_steps(up, events);
+        match (rate, trace) {
+            (Some(_), Some(_)) => Err(Invalid::because("it replaces the rate")
+                .hint("leave out the rate")
+                .in_field("trace")),
+            (Some(rate), None) => {
+                let rate = read(directed("rate", up), rate, parse_rate)?;
+                Ok(Some(Capacity::stepping(rate, steps)))
+            }
+            (None, trace) => {
+                let capacity =
+                    read_set(directed("trace", up), trace.map(String::as_str), read_trace)?;
+                if !steps.is_empty() {
+                    return Err(Invalid::because("a step of the rate needs a rate to start from")
+                        .hint("add rate, such as 20Mbps")
+                        .in_field("event"));
+                }
+                Ok(capacity)
+            }
+        }
+    }
+
+    /// Returns the impairments of a direction.
+    fn impairments(&self, up: bool, events: &[PathEvent]) -> Result<Impairments, Invalid> {
+        let part = |name, options| {
+            read_directed(name, up, options, parse_part).map(Option::unwrap_or_default)
+        };
+        Ok(Impairments {
+            loss: read_directed("loss", up, [&self.loss, &self.up_loss], str::parse)?
                 .unwrap_or_default(),
             in_a_row: None,
-            jitter: read(&named("jitter"), of(&self.jitter, &self.up_jitter), str::parse)?
+            jitter: read_directed("jitter", up, [&self.jitter, &self.up_jitter], str::parse)?
                 .unwrap_or_default(),
-            reorder: read(&named("reorder"), of(&self.reorder, &self.up_reorder), str::parse)?
+            reorder: read_directed("reorder", up, [&self.reorder, &self.up_reorder], str::parse)?
                 .unwrap_or_default(),
-            duplicate: part("duplicate", &self.duplicate, &self.up_duplicate)?,
-            corrupt: part("corrupt", &self.corrupt, &self.up_corrupt)?,
-            policer: read(&named("policer"), of(&self.policer, &self.up_policer), str::parse)?,
-            ecn: read(&named("ecn"), of(&self.ecn, &self.up_ecn), str::parse)?.unwrap_or_default(),
+            duplicate: part("duplicate", [&self.duplicate, &self.up_duplicate])?,
+            corrupt: part("corrupt", [&self.corrupt, &self.up_corrupt])?,
+            policer: read_directed("policer", up, [&self.policer, &self.up_policer], str::parse)?,
+            ecn: read_directed("ecn", up, [&self.ecn, &self.up_ecn], str::parse)?
+                .unwrap_or_default(),
             events: events.iter().copied().filter(PathEvent::is_of_packets).collect(),
-        };
-        Ok(DirectedPath { link, delay, impairments })
+        })
     }
 
     /// Returns the rate steps of a direction. `rate:` events apply to both directions unless
@@ -361,13 +366,12 @@ impl Path {
     ///
     /// # Errors
     /// Returns one line that says what prevents them.
-    pub fn carries_quic(&self) -> Result<(), String> {
+    pub fn carries_quic(&self) -> Result<(), Invalid> {
         for (name, way) in [("loss", &self.down), ("up-loss", &self.up)] {
             if way.impairments.loss.mean() > MOST_LOSS {
-                return Err(format!(
-                    "{name}: hardly anything passes; write {}% at most",
-                    MOST_LOSS * 100.0
-                ));
+                return Err(Invalid::because("hardly anything passes")
+                    .hint(format!("write {}% at most", MOST_LOSS * 100.0))
+                    .in_field(name));
             }
             let small = way
                 .impairments
@@ -375,9 +379,12 @@ impl Path {
                 .iter()
                 .find(|e| matches!(e, PathEvent::Mtu { payload, .. } if *payload < 1_200));
             if let Some(event) = small {
-                return Err(format!(
-                    "event: '{event}': QUIC needs datagrams of 1200 bytes (RFC 9000 section 14); write such as mtu:1250@20s"
-                ));
+                return Err(Invalid::because(
+                    "QUIC needs datagrams of 1200 bytes (RFC 9000 section 14)",
+                )
+                .hint("write such as mtu:1250@20s")
+                .in_field(format!("'{event}'"))
+                .in_field("event"));
             }
         }
         Ok(())
@@ -394,69 +401,97 @@ fn default_queue(rate: Rate, rtt: Duration) -> QueueSpec {
     QueueSpec::droptail_packets((product.ceil() as usize).clamp(QUEUE_PACKETS, 1_000_000))
 }
 
-fn read<T, E: fmt::Display>(
-    name: &str,
+/// Reads the value of option `name`.
+fn read<T>(
+    name: impl Into<Cow<'static, str>>,
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<T, Invalid>,
+) -> Result<T, Invalid> {
+    parse(text).map_err(|error| error.in_field(name))
+}
+
+/// Reads the value of option `name`, if it is set.
+fn read_set<T>(
+    name: impl Into<Cow<'static, str>>,
     text: Option<&str>,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<Option<T>, String> {
-    text.map(parse).transpose().map_err(|e| format!("{name}: {e}"))
+    parse: impl FnOnce(&str) -> Result<T, Invalid>,
+) -> Result<Option<T>, Invalid> {
+    text.map(|text| read(name, text, parse)).transpose()
+}
+
+/// Returns the name under which an option is set for one direction only.
+fn directed(name: &'static str, up: bool) -> Cow<'static, str> {
+    if up { format!("up-{name}").into() } else { name.into() }
+}
+
+/// Reads the value of option `name` for a direction from the option for both directions and the one
+/// for client to server.
+fn read_directed<T>(
+    name: &'static str,
+    up: bool,
+    [both, only_up]: [&Option<String>; 2],
+    parse: impl FnOnce(&str) -> Result<T, Invalid>,
+) -> Result<Option<T>, Invalid> {
+    let text = if up { only_up.as_ref().or(both.as_ref()) } else { both.as_ref() };
+    read_set(directed(name, up), text.map(String::as_str), parse)
 }
 
 /// Parses `30ms` or `20ms..80ms`.
 ///
 /// # Errors
-/// Returns one line that says what to write instead.
-pub fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
+/// Returns an error that says what to write instead.
+pub fn parse_range(text: &str) -> Result<(Duration, Duration), Invalid> {
     let (low, high) = text.split_once("..").unwrap_or((text, text));
     let (low, high) = (parse_duration(low)?, parse_duration(high)?);
     if low > high {
-        Err(format!("'{text}' ends before it begins; write 20ms..80ms"))
+        Err(Invalid::value(text, "ends before it begins").hint("write 20ms..80ms"))
     } else {
         Ok((low, high))
     }
 }
 
-fn parse_rtt(text: &str) -> Result<(Duration, Duration), String> {
+fn parse_rtt(text: &str) -> Result<(Duration, Duration), Invalid> {
     let (low, high) = parse_range(text)?;
     if high > Duration::from_secs(60) {
-        return Err(format!(
-            "'{}' is longer than a minute; write a shorter RTT",
-            duration_text(high)
-        ));
+        return Err(Invalid::value(&duration_text(high), "is longer than a minute")
+            .hint("write a shorter RTT"));
     }
     Ok((low, high))
 }
 
 /// Reads `model:lte`, `model:lte,seconds=300`, or the trace file with this name.
-fn read_trace(text: &str) -> Result<Capacity, String> {
-    if let Some(rest) = text.strip_prefix("model:") {
-        let (name, length) = match rest.split_once(",seconds=") {
-            None => (rest, MODEL_LENGTH),
-            Some((name, seconds)) => {
-                let seconds = fathom_units::parse_whole(seconds, 1..=3_600)?;
-                (name, Duration::from_secs(seconds))
-            }
-        };
-        let model = Model::named(name)?;
-        return Ok(Capacity::Model { model, length, nominal: model.trace(1, length).mean_rate() });
-    }
-    let file = FilePath::new(text);
-    let wrong = |e: &dyn std::fmt::Display| format!("'{}': {e}", file.display());
-    let meta = std::fs::metadata(file)
-        .map_err(|e| format!("{}; write a file in Mahimahi's format, or model:lte", wrong(&e)))?;
+fn read_trace(text: &str) -> Result<Capacity, Invalid> {
+    let Some(model) = text.strip_prefix("model:") else {
+        return read_trace_file(FilePath::new(text))
+            .map(Capacity::Trace)
+            .map_err(|error| error.in_field(format!("'{text}'")));
+    };
+    let (name, length) = match model.split_once(",seconds=") {
+        None => (model, MODEL_LENGTH),
+        Some((name, seconds)) => {
+            let seconds = fathom_units::parse_whole(seconds, 1..=3_600)?;
+            (name, Duration::from_secs(seconds))
+        }
+    };
+    let model = Model::named(name)?;
+    Ok(Capacity::Model { model, length, nominal: model.trace(1, length).mean_rate() })
+}
+
+fn read_trace_file(file: &FilePath) -> Result<Trace, Invalid> {
+    let wrong = |error: &dyn fmt::Display| Invalid::because(error.to_string());
+    let no_file = |error: Invalid| error.hint("write a file in Mahimahi's format, or model:lte");
+    let meta = std::fs::metadata(file).map_err(|error| no_file(wrong(&error)))?;
     if !meta.is_file() {
-        return Err(wrong(&"not a file; write a file in Mahimahi's format, or model:lte"));
+        return Err(no_file(wrong(&"not a file")));
     }
     if meta.len() > LARGEST_FILE {
-        return Err(wrong(&format!(
-            "larger than {} MB; shorten the trace",
-            LARGEST_FILE / 1_000_000
-        )));
+        return Err(Invalid::because(format!("larger than {} MB", LARGEST_FILE / 1_000_000))
+            .hint("shorten the trace"));
     }
-    let bytes = std::fs::read(file).map_err(|e| wrong(&e))?;
+    let bytes = std::fs::read(file).map_err(|error| wrong(&error))?;
     let text = std::str::from_utf8(&bytes)
-        .map_err(|_| wrong(&"not a text; a trace has one millisecond per line"))?;
-    Trace::read(text).map(Capacity::Trace).map_err(|e| wrong(&e))
+        .map_err(|_| Invalid::because("not a text").hint("a trace has one millisecond per line"))?;
+    Trace::read(text).map_err(|error| wrong(&error))
 }
 
 #[cfg(test)]
@@ -549,7 +584,7 @@ mod tests {
             (&[("ecn", "drop")], "write pass, bleach"),
             (&[("preset", "5g")], "dsl, cable"),
         ] {
-            let error = spec(options).check().unwrap_err();
+            let error = spec(options).check().unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains('\n'), "{options:?}: {error}");
         }
     }

@@ -28,6 +28,45 @@ const LONGEST: u32 = 86_400_000;
 const SLOWEST: u64 = 10_000;
 const MS: u64 = 1_000_000;
 
+/// Reason why a text or list of milliseconds is no trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// There is no opportunity.
+    #[error("the trace has no line; write a millisecond on each")]
+    Empty,
+    /// All opportunities are at time zero.
+    #[error("the trace ends in its first millisecond; its last line is its length")]
+    NoLength,
+    /// The trace is longer than a day.
+    #[error("the trace is longer than a day; shorten it")]
+    TooLong,
+    /// The mean rate is below 10 kbps.
+    #[error(
+        "the trace carries less than 10 kbps in the mean; a line is an opportunity to deliver \
+         1500 bytes"
+    )]
+    TooSlow,
+    /// There are too many opportunities.
+    #[error("the trace has more than {MOST} lines; shorten it")]
+    TooManyLines,
+    /// The opportunities are not in order.
+    #[error("line {line}: the trace goes back in time; sort its lines")]
+    BackInTime {
+        /// The first line with an earlier time than the line before it, counted from 1.
+        line: usize,
+    },
+    /// A line is not a whole number of milliseconds.
+    #[error("line {line}: '{}' is no millisecond; {format}", text.escape_debug())]
+    NotAMillisecond {
+        /// The line, counted from 1.
+        line: usize,
+        /// Text of the line, at most 40 characters of it.
+        text: String,
+        /// The format that the trace seems to have, and how to convert it.
+        format: String,
+    },
+}
+
 /// Times at which a link may send.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
@@ -57,31 +96,25 @@ impl Trace {
     /// Creates a trace from these milliseconds, which must be in order.
     ///
     /// # Errors
-    /// Returns one line that says what is wrong with the trace.
-    pub fn new(opportunities: Vec<u32>) -> Result<Self, String> {
-        let length =
-            *opportunities.last().ok_or("the trace has no line; write a millisecond on each")?;
+    /// Returns an error that says what is wrong with the trace.
+    pub fn new(opportunities: Vec<u32>) -> Result<Self, TraceError> {
+        let length = *opportunities.last().ok_or(TraceError::Empty)?;
         if length == 0 {
-            return Err(
-                "the trace ends in its first millisecond; its last line is its length".into()
-            );
+            return Err(TraceError::NoLength);
         }
         if length > LONGEST {
-            return Err("the trace is longer than a day; shorten it".into());
+            return Err(TraceError::TooLong);
         }
         if opportunities.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8 * 1_000 / u64::from(length)
             < SLOWEST
         {
-            return Err(
-                "the trace carries less than 10 kbps in the mean; a line is an opportunity to deliver 1500 bytes"
-                    .into(),
-            );
+            return Err(TraceError::TooSlow);
         }
         if opportunities.len() > MOST {
-            return Err(format!("the trace has more than {MOST} lines; shorten it"));
+            return Err(TraceError::TooManyLines);
         }
         if let Some(place) = opportunities.windows(2).position(|w| w[0] > w[1]) {
-            return Err(format!("line {}: the trace goes back in time; sort its lines", place + 2));
+            return Err(TraceError::BackInTime { line: place + 2 });
         }
         Ok(Self { opportunities: opportunities.into(), length })
     }
@@ -90,7 +123,7 @@ impl Trace {
     ///
     /// # Errors
     /// Returns an error that names the first wrong line.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, TraceError> {
         let mut opportunities = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -98,12 +131,12 @@ impl Trace {
                 continue;
             }
             if opportunities.len() >= MOST {
-                return Err(format!("the trace has more than {MOST} lines; shorten it"));
+                return Err(TraceError::TooManyLines);
             }
-            opportunities.push(line.parse().map_err(|_| {
-                let shown: String = line.chars().take(40).collect();
-                let why = trace_formats::explain(text);
-                format!("line {}: '{}' is no millisecond; {why}", number + 1, shown.escape_debug())
+            opportunities.push(line.parse().map_err(|_| TraceError::NotAMillisecond {
+                line: number + 1,
+                text: line.chars().take(40).collect(),
+                format: trace_formats::explain(text),
             })?);
         }
         Self::new(opportunities)
@@ -214,7 +247,7 @@ mod tests {
             ("1\nx\n", "line 2: 'x'"),
             ("-1\n", "line 1"),
         ] {
-            assert!(Trace::read(text).unwrap_err().contains(says), "{text}");
+            assert!(Trace::read(text).unwrap_err().to_string().contains(says), "{text}");
         }
     }
 

@@ -20,7 +20,7 @@
 
 use std::fmt;
 
-use fathom_units::Rate;
+use fathom_units::{Invalid, Rate};
 
 use super::automatic_red::AutomaticRed;
 use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
@@ -140,7 +140,7 @@ impl Discipline for AdaptiveRedSpec {
         module: Some("sch_red"),
     };
 
-    fn read(options: &str) -> Result<Self, String> {
+    fn read(options: &str) -> Result<Self, Invalid> {
         AutomaticRed::read(&Self::KIND, options, LEAST..=MOST).map(Self)
     }
 

@@ -19,11 +19,12 @@
 //!   that `w` assumes. The limit is never below `2 max`, at which the gentle slope ends.
 //! - The probability at `max` starts at 0.1, as in ns-2; the note leaves it open too.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fathom_units::{Rate, duration_text, math};
+use fathom_units::{Invalid, Rate, duration_text, math};
 
 use super::discipline::Kind;
 use super::options::{self, OptionError, on_off, write_given};
@@ -113,7 +114,7 @@ impl AutomaticRed {
     }
 
     /// Parses the text after the kind of queue; `max_p` bounds the initial probability.
-    pub(super) fn read(kind: &Kind, s: &str, max_p: RangeInclusive<f64>) -> Result<Self, String> {
+    pub(super) fn read(kind: &Kind, s: &str, max_p: RangeInclusive<f64>) -> Result<Self, Invalid> {
         let mut spec = Self::default();
         kind.read(s, |name, value| {
             match name {
@@ -134,29 +135,30 @@ impl AutomaticRed {
             }
             Ok(())
         })?;
-        spec.check(&max_p).map_err(|what| kind.error(s, &what))
+        spec.check(&max_p).map_err(|problem| kind.error(s, problem))
     }
 
-    fn check(self, max_p: &RangeInclusive<f64>) -> Result<Self, String> {
+    fn check(self, max_p: &RangeInclusive<f64>) -> Result<Self, Cow<'static, str>> {
         // Written so that NaN fails.
         let threshold = |t: Option<f64>| t.is_none_or(|t| t > 0.0 && t <= 1e6);
         let ordered = self.min.zip(self.max).is_none_or(|(min, max)| min < max);
-        let what = if !(Duration::from_micros(1)..=Duration::from_secs(10)).contains(&self.target) {
-            "needs a target of 1us to 10s".into()
-        } else if !(40..=65_535).contains(&self.packet) {
-            "needs a packet of 40B to 65535B".into()
-        } else if !(threshold(self.min) && threshold(self.max) && ordered) {
-            "needs 0p < min < max".into()
-        } else if self.weight.is_some_and(|w| !(w > 0.0 && w <= 1.0)) {
-            "needs w above 0 and at most 1".into()
-        } else if self.limit.is_some_and(|n| !(2..=1_000_000).contains(&n)) {
-            "needs a limit of 2p to 1000000p".into()
-        } else if !max_p.contains(&self.max_p) {
-            format!("needs a maxp of {} to {}", max_p.start(), max_p.end())
-        } else {
-            return Ok(self);
-        };
-        Err(what)
+        let problem =
+            if !(Duration::from_micros(1)..=Duration::from_secs(10)).contains(&self.target) {
+                "needs a target of 1us to 10s".into()
+            } else if !(40..=65_535).contains(&self.packet) {
+                "needs a packet of 40B to 65535B".into()
+            } else if !(threshold(self.min) && threshold(self.max) && ordered) {
+                "needs 0p < min < max".into()
+            } else if self.weight.is_some_and(|w| !(w > 0.0 && w <= 1.0)) {
+                "needs w above 0 and at most 1".into()
+            } else if self.limit.is_some_and(|n| !(2..=1_000_000).contains(&n)) {
+                "needs a limit of 2p to 1000000p".into()
+            } else if !max_p.contains(&self.max_p) {
+                format!("needs a maxp of {} to {}", max_p.start(), max_p.end()).into()
+            } else {
+                return Ok(self);
+            };
+        Err(problem)
     }
 
     /// Writes the options in the form that [`Self::read`] reads, without automatic parameters.

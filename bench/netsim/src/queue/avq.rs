@@ -25,7 +25,7 @@
 
 use std::fmt;
 
-use fathom_units::Rate;
+use fathom_units::{Invalid, Rate};
 
 use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
@@ -154,7 +154,7 @@ impl Discipline for AvqSpec {
         module: None,
     };
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let mut spec = Self::default();
         Self::KIND.read(text, |name, value| {
             match name {
@@ -293,7 +293,7 @@ mod tests {
             ":w=1",
             "x",
         ] {
-            let error = AvqSpec::read(wrong).unwrap_err();
+            let error = AvqSpec::read(wrong).unwrap_err().to_string();
             assert!(error.contains("a=0.12,g=0.98") && !error.contains('\n'), "{error}");
         }
     }

@@ -26,7 +26,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::{Rate, duration_text};
+use fathom_units::{Invalid, Rate, duration_text};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -178,7 +178,7 @@ impl Discipline for CobaltSpec {
         module: None,
     };
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let mut spec = Self::default();
         Self::KIND.read(text, |name, value| {
             match name {
@@ -292,7 +292,7 @@ mod tests {
         for wrong in
             [":target=0ms", ":target=200ms", ":interval=200s", ":limit=1p", ":mark=p", ":ecn", "x"]
         {
-            let error = CobaltSpec::read(wrong).unwrap_err();
+            let error = CobaltSpec::read(wrong).unwrap_err().to_string();
             assert!(
                 error.contains("target=5ms,interval=100ms") && !error.contains('\n'),
                 "{error}"

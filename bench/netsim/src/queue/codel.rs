@@ -28,7 +28,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::{Rate, duration_text};
+use fathom_units::{Invalid, Rate, duration_text};
 
 use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
@@ -169,7 +169,7 @@ impl Discipline for CodelSpec {
         module: Some("sch_codel"),
     };
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let mut spec = Self::default();
         Self::KIND.read(text, |name, value| {
             match name {
@@ -297,7 +297,7 @@ mod tests {
             ":ecn",
             "x",
         ] {
-            let error = CodelSpec::read(wrong).unwrap_err();
+            let error = CodelSpec::read(wrong).unwrap_err().to_string();
             assert!(
                 error.contains("target=5ms,interval=100ms") && !error.contains('\n'),
                 "{error}"

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use fathom_units::Rate;
+use fathom_units::{Invalid, Rate};
 
 use super::scheduler::Scheduler;
 use super::tc::Qdisc;
@@ -119,8 +119,8 @@ pub trait Discipline: Copy + fmt::Debug + fmt::Display {
     /// Parses the text after the name: nothing, or `:option=value,...`.
     ///
     /// # Errors
-    /// Returns one line that says what is wrong and what to write instead.
-    fn read(options: &str) -> Result<Self, String>;
+    /// Returns an error that says what is wrong and what to write instead.
+    fn read(options: &str) -> Result<Self, Invalid>;
 
     /// Returns an empty queue for a link of this rate; `seed` seeds its random drops and marks.
     fn build(&self, rate: Rate, seed: u64) -> AnyQueue;

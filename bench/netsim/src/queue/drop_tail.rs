@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fathom_units::Rate;
+use fathom_units::{Invalid, Rate};
 
 use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options;
@@ -50,9 +50,10 @@ impl Discipline for DropTail {
         module: Some("sch_netem"),
     };
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let name = Self::KIND.name;
-        let help = || format!("'{name}{text}' is not a queue; write {}", Self::KIND.example);
+        let wrong = |problem: &'static str| Invalid::value(&format!("{name}{text}"), problem);
+        let help = || wrong("is not a queue").hint(format!("write {}", Self::KIND.example));
         let limit = text.strip_prefix(':').ok_or_else(help)?;
         let digits = limit.find(|c: char| !c.is_ascii_digit()).ok_or_else(help)?;
         let limit = match &limit[digits..] {
@@ -62,9 +63,8 @@ impl Discipline for DropTail {
         let too_small = matches!(limit, Limit::Packets(n) if n < 2)
             || matches!(limit, Limit::Bytes(n) if n < 3_000);
         if too_small {
-            return Err(format!(
-                "'{name}{text}' holds fewer than two packets; write at least droptail:2p or droptail:3kB"
-            ));
+            return Err(wrong("holds fewer than two packets")
+                .hint("write at least droptail:2p or droptail:3kB"));
         }
         Ok(Self { limit })
     }

@@ -39,7 +39,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::{Rate, duration_text};
+use fathom_units::{Invalid, Rate, duration_text};
 
 use super::discipline::{AnyQueue, Discipline, Kind};
 use super::options::{self, OptionError, on_off};
@@ -337,7 +337,7 @@ impl Discipline for DualPi2Spec {
         module: None,
     };
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let mut spec = Self::default();
         Self::KIND.read(text, |name, value| {
             match name {
@@ -509,7 +509,7 @@ mod tests {
             ":x=1",
             "x",
         ] {
-            let error = DualPi2Spec::read(wrong).unwrap_err();
+            let error = DualPi2Spec::read(wrong).unwrap_err().to_string();
             assert!(error.contains("target=15ms,rtt=100ms") && !error.contains('\n'), "{error}");
         }
     }

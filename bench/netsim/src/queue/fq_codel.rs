@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::{Rate, duration_text};
+use fathom_units::{Invalid, Rate, duration_text};
 
 use super::discipline::{AnyQueue, Discipline, Kind};
 use super::options::{self, OptionError, on_off};
@@ -341,7 +341,7 @@ impl Discipline for FqCodelSpec {
         module: Some("sch_fq_codel"),
     };
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let mut spec = Self::default();
         Self::KIND.read(text, |name, value| {
             match name {
@@ -512,7 +512,7 @@ mod tests {
             ":mark=p",
             ":ecn",
         ] {
-            let error = FqCodelSpec::read(wrong).unwrap_err();
+            let error = FqCodelSpec::read(wrong).unwrap_err().to_string();
             assert!(error.contains("flows=1024,target=5ms") && !error.contains('\n'), "{error}");
         }
     }

@@ -19,7 +19,7 @@
 
 use std::fmt;
 
-use fathom_units::Rate;
+use fathom_units::{Invalid, Rate};
 
 use super::adaptive_red::{Allowed, MOST, Steered};
 use super::automatic_red::AutomaticRed;
@@ -70,7 +70,7 @@ impl Discipline for GentleAredSpec {
         module: None,
     };
 
-    fn read(options: &str) -> Result<Self, String> {
+    fn read(options: &str) -> Result<Self, Invalid> {
         AutomaticRed::read(&Self::KIND, options, f64::MIN_POSITIVE..=MOST).map(Self)
     }
 

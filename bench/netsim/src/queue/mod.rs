@@ -26,7 +26,7 @@ mod testing;
 use std::fmt;
 use std::str::FromStr;
 
-use fathom_units::Rate;
+use fathom_units::{Invalid, Rate};
 
 pub use automatic_red::AutomaticRed;
 pub use discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
@@ -53,9 +53,9 @@ macro_rules! queues {
         pub const KINDS: &[Kind] = &[$($file::$spec::KIND),+];
 
         impl FromStr for QueueSpec {
-            type Err = String;
+            type Err = Invalid;
 
-            fn from_str(s: &str) -> Result<Self, String> {
+            fn from_str(s: &str) -> Result<Self, Invalid> {
                 let (name, options) = s.split_at(s.find(':').unwrap_or(s.len()));
                 $(if $file::$spec::KIND.is_called(name) {
                     return $file::$spec::read(options).map(Self::$variant);
@@ -141,12 +141,12 @@ pub fn names(choose: impl Fn(&Kind) -> bool) -> String {
     KINDS.iter().filter(|kind| choose(kind)).map(|kind| kind.name).collect::<Vec<_>>().join(", ")
 }
 
-fn no_queue(s: &str) -> String {
+fn no_queue(s: &str) -> Invalid {
     let with_options = names(|kind| kind.name != DropTail::KIND.name);
-    format!(
-        "'{s}' is not a queue; write {}; or one of {with_options}, with options: red:min=5p,max=50p",
+    Invalid::value(s, "is not a queue").hint(format!(
+        "write {}; or one of {with_options}, with options: red:min=5p,max=50p",
         DropTail::KIND.example
-    )
+    ))
 }
 
 #[cfg(test)]
@@ -215,7 +215,7 @@ mod tests {
             "redx",
             "droptail:99999999999999999999p",
         ] {
-            let error = text.parse::<QueueSpec>().unwrap_err();
+            let error = text.parse::<QueueSpec>().unwrap_err().to_string();
             assert!(error.contains("droptail:") && !error.contains('\n'), "{error}");
         }
     }
@@ -243,7 +243,8 @@ mod tests {
                 ":",
                 ":ecn=on,ecn=on",
             ] {
-                let error = format!("{kind}{options}").parse::<QueueSpec>().unwrap_err();
+                let error =
+                    format!("{kind}{options}").parse::<QueueSpec>().unwrap_err().to_string();
                 assert!(
                     error.contains(&format!("{kind}: and any of target=5ms"))
                         && !error.contains('\n'),
@@ -252,7 +253,9 @@ mod tests {
             }
         }
         // Only gARED may start below 0.01.
-        assert!("ared:maxp=0.001".parse::<QueueSpec>().unwrap_err().contains("0.01 to 0.5"));
+        assert!(
+            "ared:maxp=0.001".parse::<QueueSpec>().unwrap_err().to_string().contains("0.01 to 0.5")
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Parser of a queue's options as users write them: `name:option=value,...`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::parse_duration;
+use fathom_units::{Invalid, parse_duration};
 
 use super::discipline::Kind;
 
@@ -16,10 +17,11 @@ pub(crate) enum OptionError {
 }
 
 impl Kind {
-    /// Returns one line that says what is wrong with the options `s` and what to write instead.
-    pub(super) fn error(&self, s: &str, what: &str) -> String {
+    /// Refuses the options `s`. `problem` continues a sentence about the queue.
+    pub(super) fn error(&self, s: &str, problem: impl Into<Cow<'static, str>>) -> Invalid {
         let Self { name: kind, example, .. } = self;
-        format!("'{kind}{s}' {what}; write {kind}, or {kind}: and any of {example}")
+        Invalid::value(&format!("{kind}{s}"), problem)
+            .hint(format!("write {kind}, or {kind}: and any of {example}"))
     }
 
     /// Parses the text after the kind: nothing, or `:name=value,...`. `set` is called with each
@@ -28,7 +30,7 @@ impl Kind {
         &self,
         s: &str,
         mut set: impl FnMut(&str, &str) -> Result<(), OptionError>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Invalid> {
         let options = match s.strip_prefix(':') {
             Some(options) => options,
             None if s.is_empty() => return Ok(()),
@@ -39,15 +41,15 @@ impl Kind {
             let (name, value) = option
                 .trim()
                 .split_once('=')
-                .ok_or_else(|| self.error(s, &format!("has '{option}' without a value")))?;
+                .ok_or_else(|| self.error(s, format!("has '{option}' without a value")))?;
             if seen.contains(&name) {
-                return Err(self.error(s, &format!("has '{name}' twice")));
+                return Err(self.error(s, format!("has '{name}' twice")));
             }
             seen.push(name);
             set(name, value).map_err(|error| match error {
-                OptionError::Name => self.error(s, &format!("has no option '{name}'")),
+                OptionError::Name => self.error(s, format!("has no option '{name}'")),
                 OptionError::Value => {
-                    self.error(s, &format!("has no value of '{name}' in '{value}'"))
+                    self.error(s, format!("has no value of '{name}' in '{value}'"))
                 }
             })?;
         }

@@ -44,7 +44,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::{Rate, duration_text};
+use fathom_units::{Invalid, Rate, duration_text};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -290,7 +290,7 @@ impl Discipline for PieSpec {
         module: Some("sch_pie"),
     };
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let mut spec = Self::default();
         Self::KIND.read(text, |name, value| {
             match name {
@@ -452,7 +452,7 @@ mod tests {
             ":ecn",
             "x",
         ] {
-            let error = PieSpec::read(wrong).unwrap_err();
+            let error = PieSpec::read(wrong).unwrap_err().to_string();
             assert!(error.contains("target=15ms,tupdate=15ms") && !error.contains('\n'), "{error}");
         }
     }

@@ -26,7 +26,7 @@
 
 use std::fmt;
 
-use fathom_units::{Rate, math};
+use fathom_units::{Invalid, Rate, math};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -271,7 +271,7 @@ impl Discipline for RedSpec {
         module: Some("sch_red"),
     };
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let mut spec = Self::default();
         Self::KIND.read(text, |name, value| {
             match name {
@@ -538,7 +538,7 @@ mod tests {
             ":mark=max",
             ":min=NaNp",
         ] {
-            let error = RedSpec::read(wrong).unwrap_err();
+            let error = RedSpec::read(wrong).unwrap_err().to_string();
             assert!(error.contains("min=5p,max=50p") && !error.contains('\n'), "{error}");
         }
     }

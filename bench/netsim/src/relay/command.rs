@@ -2,6 +2,8 @@
 
 use std::sync::mpsc::{Receiver, Sender};
 
+use fathom_units::Invalid;
+
 use super::stats::RelayStats;
 use crate::link::HasNoRate;
 
@@ -44,7 +46,7 @@ pub enum CommandError {
     TakesNoValue(&'static str),
     /// The value is not possible for a path.
     #[error("{0}")]
-    Value(String),
+    Value(Invalid),
     /// The option is fixed from the start.
     #[error("{0}: only a new start of the link changes it; end it and write --{0}")]
     Fixed(String),

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use fathom_units::parse_nonzero_duration;
+use fathom_units::{Invalid, parse_nonzero_duration};
 
 use super::command::{CommandError, Control, Reply, Request};
 use super::forwarder::{Relay, Waiting};
@@ -77,10 +77,11 @@ impl Relay {
             "mtu" => {
                 let text = format!("mtu:{value}@0s");
                 let Ok(PathEvent::Mtu { payload, .. }) = text.parse() else {
-                    return Err(CommandError::Value(format!(
-                        "mtu: '{}' is no payload of 500 to 9000 bytes; write such as mtu 1250",
-                        value.escape_debug()
-                    )));
+                    return Err(CommandError::Value(
+                        Invalid::value(value, "is no payload of 500 to 9000 bytes")
+                            .hint("write such as mtu 1250")
+                            .in_field("mtu"),
+                    ));
                 };
                 self.event(PathEvent::Mtu { at: now, payload }, now)
             }
@@ -138,7 +139,9 @@ impl Relay {
         let path = spec.check().map_err(CommandError::Value)?;
         if path.rtt.0 != path.rtt.1 {
             return Err(CommandError::Value(
-                "rtt: the relay gives all clients one RTT; write one time, such as 30ms".into(),
+                Invalid::because("the relay gives all clients one RTT")
+                    .hint("write one time, such as 30ms")
+                    .in_field("rtt"),
             ));
         }
         let said_up = self
@@ -239,15 +242,14 @@ fn time(name: &'static str, example: &'static str, value: &str) -> Result<Durati
     if value.is_empty() {
         return Err(CommandError::NoValue(name, example));
     }
-    let time =
-        parse_nonzero_duration(value).map_err(|e| CommandError::Value(format!("{name}: {e}")))?;
-    if time > LONGEST {
-        return Err(CommandError::Value(format!(
-            "{name}: '{}' is more than an hour; write such as {name} {example}",
-            value.escape_debug()
-        )));
+    let wrong = |error: Invalid| CommandError::Value(error.in_field(name));
+    match parse_nonzero_duration(value).map_err(wrong)? {
+        time if time > LONGEST => Err(wrong(
+            Invalid::value(value, "is more than an hour")
+                .hint(format!("write such as {name} {example}")),
+        )),
+        time => Ok(time),
     }
-    Ok(time)
 }
 
 /// Returns an example value of an option.
