@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fathom_netsim::queue::{AnyQueue, Arrival, QueueSpec};
-use fathom_units::Rate;
+use fathom_netsim::{Rate, Time};
 
 const ARRIVALS: u64 = 1_000;
 /// Nanoseconds between arrivals: 1 Gbps in packets of 1420 bytes.
@@ -33,13 +33,12 @@ const QUEUES: &[&str] = &[
 fn arrival(n: u64) -> Arrival {
     let queued = 1 + (n % 200).min(200 - n % 200);
     Arrival {
-        now: n * GAP,
+        now: Time::from_nanos(n * GAP),
         bytes: 1_420,
         ecn_capable: true,
         queued_packets: queued as usize,
         queued_bytes: 1_420 * queued,
-        idle: 0,
-        wait: queued * GAP,
+        free_at: Time::from_nanos((n + queued) * GAP),
     }
 }
 

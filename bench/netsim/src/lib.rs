@@ -20,8 +20,11 @@ pub mod backend;
 pub mod hash;
 pub mod kernel;
 pub mod link;
+mod nanos;
 pub mod path;
 pub mod queue;
 pub mod relay;
 pub mod sim;
 pub mod udp;
+
+pub use fathom_units::{Invalid, Rate, Time};

@@ -13,7 +13,7 @@ use crate::sim::{Ecn, SimHandle, SimSocket, Sleep};
 
 impl stack::Runtime for SimHandle {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn stack::AsyncTimer>> {
-        Box::pin(Sleep::new(self.clone(), self.nanos_of(at)))
+        Box::pin(Sleep::new(self.clone(), self.time_of(at)))
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {

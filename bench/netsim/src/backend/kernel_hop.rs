@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_units::Time;
 
 use crate::sim::network::LinkId;
 use crate::udp::Udp;
@@ -15,8 +18,8 @@ pub(crate) enum HopKind {
     Ingress,
     /// Out of the simulated network, to the stack behind this socket.
     Egress { socket: u16 },
-    /// Over a link that the kernel emulates, after a fixed delay in nanoseconds.
-    Link { link: LinkId, delay: u64 },
+    /// Over a link that the kernel emulates, after a fixed delay.
+    Link { link: LinkId, delay: Duration },
 }
 
 /// A packet between two sockets.
@@ -24,8 +27,8 @@ pub(crate) enum HopKind {
 pub(crate) struct InTransit {
     /// Number of the packet in the network's store.
     pub(crate) packet: u32,
-    /// Time at which the packet was sent, in nanoseconds.
-    pub(crate) since: u64,
+    /// Time at which the packet was sent.
+    pub(crate) since: Time,
     /// Entrance of the hop through which the packet was sent.
     pub(crate) entrance: usize,
 }

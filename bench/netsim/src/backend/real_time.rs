@@ -13,6 +13,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fathom_units::Time;
 use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
@@ -114,7 +115,7 @@ impl RealTime {
             let number = usize::from(link.0);
             real.links.resize(real.links.len().max(number + 1), None);
             real.links[number] = Some(real.kernel_hops.len());
-            let kind = HopKind::Link { link, delay: delay.as_nanos() as u64 };
+            let kind = HopKind::Link { link, delay };
             real.kernel_hops
                 .push(KernelHop::new(Arc::new(from), Arc::new(to), kind)?.with_others(others)?);
             real._keep.push(keep);
@@ -122,11 +123,11 @@ impl RealTime {
         Ok(real)
     }
 
-    /// Returns nanoseconds of wall-clock time since the run began.
+    /// Returns the wall-clock time since the run began.
     // The real-time backends read the wall clock.
     #[allow(clippy::disallowed_methods)]
-    pub(crate) fn now(&mut self) -> u64 {
-        self.started.get_or_insert_with(Instant::now).elapsed().as_nanos() as u64
+    pub(crate) fn now(&mut self) -> Time {
+        Time::ZERO + self.started.get_or_insert_with(Instant::now).elapsed()
     }
 
     /// Returns the kernel hop from a socket into the network, or with `out` from the network to the

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use fathom_units::Time;
 use quinn_udp::{EcnCodepoint, RecvMeta};
 
 use super::kernel_hop::{HopKind, InTransit, KernelHop};
@@ -154,15 +155,15 @@ impl Core {
         }
     }
 
-    /// Returns nanoseconds of wall-clock time since the run began.
-    pub(crate) fn wall(&mut self) -> u64 {
+    /// Returns the wall-clock time since the run began.
+    pub(crate) fn wall(&mut self) -> Time {
         self.real.as_mut().map_or(self.now, |real| real.now())
     }
 
-    /// Records that an event ran `by` nanoseconds late.
-    pub(crate) fn record_lateness(&mut self, by: u64) {
+    /// Records that an event ran late by this time.
+    pub(crate) fn record_lateness(&mut self, by: Duration) {
         if let Some(real) = &mut self.real {
-            real.late.saturating_record((by / 1_000).max(1));
+            real.late.saturating_record((by.as_micros() as u64).max(1));
         }
     }
 }

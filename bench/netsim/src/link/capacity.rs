@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use fathom_units::Rate;
+use fathom_units::{Rate, Time};
 
+use crate::nanos::nanos_between;
 use crate::path::{Model, Trace, TraceCursor};
 
 /// Capacity of a link.
@@ -81,26 +82,44 @@ pub(super) enum Sender {
 pub(super) struct Steps {
     now: Rate,
     /// Future steps, the next one last.
-    next: Vec<(u64, Rate)>,
+    next: Vec<(Time, Rate)>,
     /// All rates with their start times, from the beginning, in order.
-    all: Vec<(u64, Rate)>,
+    all: Vec<(Time, Rate)>,
 }
 
 impl Steps {
     fn new(rate: Rate, steps: &[(Duration, Rate)]) -> Self {
-        let steps = || steps.iter().map(|(at, rate)| (at.as_nanos() as u64, *rate));
+        let steps = || steps.iter().map(|(at, rate)| (Time::ZERO + *at, *rate));
         Self {
             now: rate,
             next: steps().rev().collect(),
-            all: std::iter::once((0, rate)).chain(steps()).collect(),
+            all: std::iter::once((Time::ZERO, rate)).chain(steps()).collect(),
         }
     }
 
-    /// Returns the bytes that all rates together carry by `until` nanoseconds.
-    fn bytes_until(&self, until: u64) -> f64 {
-        let ends = self.all.iter().skip(1).map(|(at, _)| *at).chain([u64::MAX]);
+    /// Returns the bytes that all rates together carry by `until`.
+    fn bytes_until(&self, until: Time) -> f64 {
+        let ends = self.all.iter().skip(1).map(|(at, _)| (*at).min(until)).chain([until]);
         let spans = self.all.iter().zip(ends);
-        spans.map(|((from, rate), end)| bytes(*rate, end.min(until).saturating_sub(*from))).sum()
+        spans.map(|((from, rate), end)| bytes(*rate, nanos_between(*from, end))).sum()
+    }
+
+    /// Returns the end of a transmission as [`Sender::transmission_ends`] does.
+    fn transmission_ends(&mut self, start: Time, bytes: u32) -> Time {
+        let (mut at, mut bits) = (start, u128::from(bytes) * 8_000_000_000);
+        loop {
+            let rate = u128::from(self.now.bits_per_sec());
+            let needs = u64::try_from(bits.div_ceil(rate.max(1))).unwrap_or(u64::MAX);
+            let end = at + Duration::from_nanos(needs);
+            let Some((step, next)) = self.next.last().copied().filter(|(step, _)| *step < end)
+            else {
+                return end;
+            };
+            bits = bits.saturating_sub(u128::from(nanos_between(at, step)) * rate);
+            at = at.max(step);
+            self.now = next;
+            self.next.pop();
+        }
     }
 }
 
@@ -119,47 +138,31 @@ impl From<Capacity> for Sender {
 }
 
 impl Sender {
-    /// Returns the end (nanoseconds) of a transmission of `bytes` that begins at `start`, which
-    /// must not be earlier than the end of the previous transmission.
-    pub(super) fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
+    /// Returns the end of a transmission of `bytes` that begins at `start`, which must not be
+    /// earlier than the end of the previous transmission.
+    pub(super) fn transmission_ends(&mut self, start: Time, bytes: u32) -> Time {
         match self {
-            Self::Fixed(rate) => start + time(*rate, bytes.into()),
+            Self::Fixed(rate) => start + rate.time_for(bytes.into()),
             Self::Trace(_, cursor) => cursor.transmission_ends(start, bytes),
-            Self::Steps(steps) => {
-                let Steps { now: rate, next: steps, .. } = &mut **steps;
-                let (mut at, mut bits) = (start, u128::from(bytes) * 8_000_000_000);
-                loop {
-                    let next = steps.last().copied();
-                    let needs =
-                        u64::try_from(bits.div_ceil(u128::from(rate.bits_per_sec().max(1))))
-                            .unwrap_or(u64::MAX);
-                    let end = at.saturating_add(needs);
-                    match next {
-                        Some((step, new)) if step < end => {
-                            let sent = u128::from(step.saturating_sub(at))
-                                * u128::from(rate.bits_per_sec());
-                            bits = bits.saturating_sub(sent);
-                            at = at.max(step);
-                            *rate = new;
-                            steps.pop();
-                        }
-                        _ => return end,
-                    }
-                }
-            }
+            Self::Steps(steps) => steps.transmission_ends(start, bytes),
         }
     }
 
-    /// Returns how long `bytes` keep the link busy, in nanoseconds, at its present or mean rate.
-    pub(super) fn mean_transmission(&self, bytes: u64) -> u64 {
+    /// Returns how long `bytes` keep the link busy at its present or mean rate.
+    pub(super) fn mean_transmission(&self, bytes: u64) -> Duration {
+        self.rate().time_for(bytes)
+    }
+
+    /// Returns the present rate, or a trace's mean rate.
+    fn rate(&self) -> Rate {
         match self {
-            Self::Fixed(rate) | Self::Trace(rate, _) => time(*rate, bytes),
-            Self::Steps(steps) => time(steps.now, bytes),
+            Self::Fixed(rate) | Self::Trace(rate, _) => *rate,
+            Self::Steps(steps) => steps.now,
         }
     }
 
     /// Sets the rate from `now` on; future steps are kept.
-    pub(super) fn set_rate(&mut self, now: u64, rate: Rate) -> Result<(), HasNoRate> {
+    pub(super) fn set_rate(&mut self, now: Time, rate: Rate) -> Result<(), HasNoRate> {
         let mut steps = match self {
             Self::Fixed(old) => Steps::new(*old, &[]),
             Self::Steps(steps) => (**steps).clone(),
@@ -174,20 +177,16 @@ impl Sender {
         Ok(())
     }
 
-    /// Returns when a transmission of `bytes` that begins at `start` (nanoseconds) ends, at the
-    /// present rate.
-    pub(super) fn time_of(&self, start: u64, bytes: f64) -> u64 {
-        let rate = match self {
-            Self::Fixed(rate) | Self::Trace(rate, _) => *rate,
-            Self::Steps(steps) => steps.now,
-        };
-        start + (bytes * 8e9 / rate.bits_per_sec().max(1) as f64).round() as u64
+    /// Returns when a transmission of `bytes` that begins at `start` ends, at the present rate.
+    pub(super) fn time_of(&self, start: Time, bytes: f64) -> Time {
+        let nanos = (bytes * 8e9 / self.rate().bits_per_sec().max(1) as f64).round();
+        start + Duration::from_nanos(nanos as u64)
     }
 
-    /// Returns the bytes that the link can carry from the beginning to `until` nanoseconds.
-    pub(super) fn bytes_until(&self, until: u64) -> f64 {
+    /// Returns the bytes that the link can carry from the beginning to `until`.
+    pub(super) fn bytes_until(&self, until: Time) -> f64 {
         match self {
-            Self::Fixed(rate) => bytes(*rate, until),
+            Self::Fixed(rate) => bytes(*rate, until.as_nanos()),
             Self::Steps(steps) => steps.bytes_until(until),
             Self::Trace(_, cursor) => cursor.bytes_until(until) as f64,
         }
@@ -199,15 +198,14 @@ pub(super) fn bytes(rate: Rate, nanos: u64) -> f64 {
     rate.bits_per_sec() as f64 * nanos as f64 / 8e9
 }
 
-fn time(rate: Rate, bytes: u64) -> u64 {
-    rate.time_for(bytes).as_nanos() as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MS: u64 = 1_000_000;
+    /// Returns when a transmission ends; times in microseconds.
+    fn ends(sender: &mut Sender, start: u64, bytes: u32) -> u64 {
+        sender.transmission_ends(Time::from_micros(start), bytes).as_nanos() / 1_000
+    }
 
     #[test]
     fn a_step_in_the_middle_of_a_packet_counts_from_there() {
@@ -215,13 +213,13 @@ mod tests {
         let [fast, slow] = [8, 4].map(|mbps| Rate::from_bits_per_sec(mbps * 1_000_000));
         let steps = vec![(Duration::from_millis(5), fast), (Duration::from_millis(1), slow)];
         let mut sender = Sender::from(Capacity::stepping(fast, steps));
-        assert_eq!(sender.transmission_ends(0, 500), MS / 2);
-        assert_eq!(sender.transmission_ends(MS / 2, 1_000), 2 * MS);
-        assert_eq!(sender.transmission_ends(2 * MS, 1_500), 5 * MS);
-        assert_eq!(sender.transmission_ends(5 * MS, 1_000), 6 * MS);
+        assert_eq!(ends(&mut sender, 0, 500), 500);
+        assert_eq!(ends(&mut sender, 500, 1_000), 2_000);
+        assert_eq!(ends(&mut sender, 2_000, 1_500), 5_000);
+        assert_eq!(ends(&mut sender, 5_000, 1_000), 6_000);
         // Two steps that passed while nothing was sent.
         let steps = vec![(Duration::from_millis(1), slow), (Duration::from_millis(2), fast)];
         let mut sender = Sender::from(Capacity::stepping(fast, steps));
-        assert_eq!(sender.transmission_ends(9 * MS, 1_000), 10 * MS);
+        assert_eq!(ends(&mut sender, 9_000, 1_000), 10_000);
     }
 }

@@ -23,16 +23,17 @@ pub use scheduled::Transmission;
 pub use series::{Bin, Series};
 pub use shares::{CountedBytes, Shares, jain, starved};
 
+use crate::nanos::{nanos, nanos_between};
 use crate::queue::{Admission, AnyQueue, Arrival, Queue};
 use scheduled::Scheduled;
 
 /// Verdict on an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The packet leaves the link at `out` (nanoseconds of simulated time).
+    /// The packet leaves the link at `out`.
     Forward {
         /// Time at which its last bit is sent.
-        out: u64,
+        out: Time,
         /// Whether the link marks the packet Congestion Experienced (CE).
         mark: bool,
     },
@@ -113,12 +114,12 @@ pub struct Link {
     sender: Sender,
     queue: Service,
     waiting: usize,
-    departures: VecDeque<(u64, u32)>,
+    departures: VecDeque<(Time, u32)>,
     queued_bytes: u64,
-    free_at: u64,
+    free_at: Time,
     /// Time up to which the queue length is accounted, and its integral over time (`integral`, in
     /// packet-nanoseconds).
-    accounted_at: u64,
+    accounted_at: Time,
     integral: u128,
     /// Transmission time of all admitted packets in nanoseconds, including those still queued. Used
     /// only for links with one rate.
@@ -147,8 +148,8 @@ impl Link {
             waiting: 0,
             departures: VecDeque::new(),
             queued_bytes: 0,
-            free_at: 0,
-            accounted_at: 0,
+            free_at: Time::ZERO,
+            accounted_at: Time::ZERO,
             integral: 0,
             busy: 0,
             log: None,
@@ -223,7 +224,7 @@ impl Link {
 
     /// Records that a packet that leaves at `out` belongs to `flow` and has this UDP payload in
     /// bytes.
-    pub(crate) fn credit(&mut self, out: u64, flow: u32, payload: u32) {
+    pub(crate) fn credit(&mut self, out: Time, flow: u32, payload: u32) {
         if let Some(shares) = &mut self.stats.shares {
             shares.add(out, flow, payload);
         }
@@ -243,13 +244,13 @@ impl Link {
         self.log.as_deref().unwrap_or_default()
     }
 
-    /// Returns the verdict on a packet of `bytes` (headers included) that arrives at `now`
-    /// (nanoseconds) at a link with a first-in first-out queue.
+    /// Returns the verdict on a packet of `bytes` (headers included) that arrives at `now` at a link
+    /// with a first-in first-out queue.
     ///
     /// # Panics
     /// Panics if the queue schedules; use [`Link::schedules`] to check, and [`Link::enqueue`]
     /// instead.
-    pub fn arrive(&mut self, now: u64, bytes: u32, ecn_capable: bool) -> Verdict {
+    pub fn arrive(&mut self, now: Time, bytes: u32, ecn_capable: bool) -> Verdict {
         self.depart_until(now);
         self.stats.arrived += 1;
         let Service::Fifo(queue) = &mut self.queue else {
@@ -261,8 +262,7 @@ impl Link {
             ecn_capable,
             queued_packets: self.departures.len(),
             queued_bytes: self.queued_bytes,
-            idle: now.saturating_sub(self.free_at),
-            wait: self.free_at.saturating_sub(now),
+            free_at: self.free_at,
         });
         if let Some(drops) = &mut self.stats.drops {
             drops.add(now, admission == Admission::Drop);
@@ -277,7 +277,7 @@ impl Link {
         };
         let start = self.free_at.max(now);
         let out = self.transmission_ends(start, bytes);
-        self.busy += out - start;
+        self.busy += nanos_between(start, out);
         self.admit(now, bytes, out, mark);
         Verdict::Forward { out, mark }
     }
@@ -285,10 +285,10 @@ impl Link {
     /// Records the verdict of the kernel's queue, which replaces this link's own, on a packet of
     /// `bytes` that arrived at `now`. Packets are recorded in order of arrival, or in order of
     /// departure if the queue schedules.
-    pub(crate) fn record_external(&mut self, now: u64, bytes: u32, verdict: Verdict) {
+    pub(crate) fn record_external(&mut self, now: Time, bytes: u32, verdict: Verdict) {
         if matches!(verdict, Verdict::Forward { .. }) {
             // The packet was in the queue while later arrivals were sent before it.
-            self.integral += u128::from(self.accounted_at.saturating_sub(now));
+            self.integral += u128::from(nanos_between(now, self.accounted_at));
         }
         self.depart_until(now);
         self.stats.arrived += 1;
@@ -299,7 +299,7 @@ impl Link {
             Verdict::Drop => self.stats.dropped += 1,
             Verdict::Forward { out, mark } => {
                 // The time at which the kernel began to send the packet is unknown.
-                self.busy += self.sender.mean_transmission(bytes.into());
+                self.busy += nanos(self.sender.mean_transmission(bytes.into()));
                 self.admit(now, bytes, out.max(now), mark);
             }
         }
@@ -307,14 +307,14 @@ impl Link {
 
     /// Returns the end of a transmission of `bytes` that begins at `start`, which must not be
     /// earlier than the end of the previous transmission.
-    fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
+    fn transmission_ends(&mut self, start: Time, bytes: u32) -> Time {
         self.sender.transmission_ends(start, bytes)
     }
 
-    fn admit(&mut self, now: u64, bytes: u32, out: u64, mark: bool) {
+    fn admit(&mut self, now: Time, bytes: u32, out: Time, mark: bool) {
         self.free_at = out;
         if let Some(log) = &mut self.log {
-            log.push((Time::from_nanos(now), Duration::from_nanos(out - now)));
+            log.push((now, out.since(now)));
         }
         self.departures.push_back((out, bytes));
         self.queued_bytes += u64::from(bytes);
@@ -334,7 +334,7 @@ impl Link {
     ///
     /// # Errors
     /// Returns an error if the link follows a trace and has no rate.
-    pub fn set_rate(&mut self, now: u64, rate: Rate) -> Result<Vec<(u64, u64)>, HasNoRate> {
+    pub fn set_rate(&mut self, now: Time, rate: Rate) -> Result<Vec<(Time, Time)>, HasNoRate> {
         self.depart_until(now);
         let before = self.sender.clone();
         self.sender.set_rate(now, rate)?;
@@ -355,7 +355,7 @@ impl Link {
     }
 
     /// Returns the number of packets in the queue at `now`, including the one in transmission.
-    pub fn queue_length(&mut self, now: u64) -> usize {
+    pub fn queue_length(&mut self, now: Time) -> usize {
         self.depart_until(now);
         self.length()
     }
@@ -366,22 +366,20 @@ impl Link {
 
     /// Returns how long a packet entering at `now` would wait until its own transmission starts.
     /// Behind a queue that schedules, the packet is assumed to be sent last.
-    pub fn queueing_delay(&self, now: u64) -> Duration {
+    pub fn queueing_delay(&self, now: Time) -> Duration {
         let behind = match &self.queue {
             Service::Fifo(_) => Duration::ZERO,
-            Service::Scheduled(scheduled) => {
-                Duration::from_nanos(self.sender.mean_transmission(scheduled.bytes()))
-            }
+            Service::Scheduled(scheduled) => self.sender.mean_transmission(scheduled.bytes()),
         };
-        Duration::from_nanos(self.free_at.saturating_sub(now)) + behind
+        self.free_at.since(now) + behind
     }
 
     /// Returns counts and series up to `now`.
-    pub fn stats(&mut self, now: u64) -> LinkStats {
+    pub fn stats(&mut self, now: Time) -> LinkStats {
         self.depart_until(now);
         let mut stats = self.stats.clone();
-        if now > 0 {
-            stats.mean_queue = self.integral as f64 / now as f64;
+        if now > Time::ZERO {
+            stats.mean_queue = self.integral as f64 / now.as_nanos() as f64;
         }
         stats.capacity_bytes = self.sender.bytes_until(now);
         stats.sent_bytes = self.sent_until(now);
@@ -389,8 +387,8 @@ impl Link {
     }
 
     /// Returns the bytes sent by `now`; the queue must be up to date for `now`.
-    fn sent_until(&self, now: u64) -> f64 {
-        let ahead = self.free_at.saturating_sub(now);
+    fn sent_until(&self, now: Time) -> f64 {
+        let ahead = nanos_between(now, self.free_at);
         match &self.sender {
             // Packets still queued have not been sent yet.
             Sender::Fixed(rate) => capacity::bytes(*rate, self.busy.saturating_sub(ahead)),
@@ -405,7 +403,7 @@ impl Link {
     }
 
     /// Removes the packets that left at or before `now`, and accounts the queue length up to `now`.
-    fn depart_until(&mut self, now: u64) {
+    fn depart_until(&mut self, now: Time) {
         while let Some(&(out, bytes)) = self.departures.front() {
             if out > now {
                 break;
@@ -418,8 +416,8 @@ impl Link {
         self.account(now);
     }
 
-    fn account(&mut self, to: u64) {
-        let span = to.saturating_sub(self.accounted_at);
+    fn account(&mut self, to: Time) {
+        let span = nanos_between(self.accounted_at, to);
         if span > 0 {
             let length = self.length();
             self.integral += u128::from(span) * length as u128;
@@ -436,6 +434,10 @@ mod tests {
     use super::*;
     use crate::queue::DropTail;
 
+    const fn us(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
+
     fn link(limit: usize) -> Link {
         // 8 Mbps: a packet of 1000 bytes takes 1 ms.
         Link::new(Rate::from_bits_per_sec(8_000_000), Box::new(DropTail::packets(limit)))
@@ -448,28 +450,28 @@ mod tests {
             Verdict::Forward { out, .. } => out,
             Verdict::Drop => panic!("dropped"),
         };
-        assert_eq!(out(l.arrive(0, 1000, false)), 1_000_000);
-        assert_eq!(out(l.arrive(0, 1000, false)), 2_000_000);
-        assert_eq!(out(l.arrive(5_000_000, 1000, false)), 6_000_000);
+        assert_eq!(out(l.arrive(us(0), 1000, false)), us(1_000));
+        assert_eq!(out(l.arrive(us(0), 1000, false)), us(2_000));
+        assert_eq!(out(l.arrive(us(5_000), 1000, false)), us(6_000));
     }
 
     #[test]
     fn the_packet_beyond_the_limit_is_dropped_and_room_returns() {
         let mut l = link(2);
-        assert_ne!(l.arrive(0, 1000, false), Verdict::Drop);
-        assert_ne!(l.arrive(0, 1000, false), Verdict::Drop);
-        assert_eq!(l.arrive(0, 1000, false), Verdict::Drop);
-        assert_ne!(l.arrive(1_000_000, 1000, false), Verdict::Drop);
-        let stats = l.stats(3_000_000);
+        assert_ne!(l.arrive(us(0), 1000, false), Verdict::Drop);
+        assert_ne!(l.arrive(us(0), 1000, false), Verdict::Drop);
+        assert_eq!(l.arrive(us(0), 1000, false), Verdict::Drop);
+        assert_ne!(l.arrive(us(1_000), 1000, false), Verdict::Drop);
+        let stats = l.stats(us(3_000));
         assert_eq!((stats.arrived, stats.admitted, stats.dropped, stats.departed), (4, 3, 1, 3));
     }
 
     #[test]
     fn the_mean_queue_is_its_time_average() {
         let mut l = link(10);
-        l.arrive(0, 1000, false); // 1 packet for 1 ms
-        l.arrive(0, 1000, false); // another: 2 packets for 1 ms, 1 for 1 ms, none for 2 ms
-        let stats = l.stats(4_000_000);
+        l.arrive(us(0), 1000, false); // 1 packet for 1 ms
+        l.arrive(us(0), 1000, false); // another: 2 packets for 1 ms, 1 for 1 ms, none for 2 ms
+        let stats = l.stats(us(4_000));
         assert!((stats.mean_queue - 3.0 / 4.0).abs() < 1e-9, "{}", stats.mean_queue);
         // The link was busy for 2 of 4 ms, and for all of the first 0.75 ms.
         assert_eq!(
@@ -477,13 +479,13 @@ mod tests {
             (2_000.0, 4_000.0, Some(0.5))
         );
         let mut l = link(10);
-        l.arrive(0, 1000, false);
-        assert_eq!(l.stats(750_000).sent_bytes, 750.0);
+        l.arrive(us(0), 1000, false);
+        assert_eq!(l.stats(us(750)).sent_bytes, 750.0);
     }
 
     /// Returns the bytes sent by `ms` milliseconds, and those that could have been sent.
     fn used(link: &mut Link, ms: u64) -> (f64, f64) {
-        let stats = link.stats(ms * 1_000_000);
+        let stats = link.stats(Time::from_millis(ms));
         (stats.sent_bytes, stats.capacity_bytes)
     }
 
@@ -492,13 +494,13 @@ mod tests {
         // Three opportunities in a round of 100 ms.
         let trace = crate::path::Trace::read("10\n10\n100\n").unwrap();
         let mut l = Link::new(Capacity::Trace(trace), Box::new(DropTail::packets(10)));
-        l.arrive(0, 1_500, false);
+        l.arrive(us(0), 1_500, false);
         assert_eq!((used(&mut l, 9), used(&mut l, 10)), ((0.0, 0.0), (1_500.0, 3_000.0)));
-        let before = l.stats(10_000_000);
+        let before = l.stats(us(10_000));
         // A packet that waits 89 ms for its opportunity has used no capacity meanwhile.
-        l.arrive(11_000_000, 1_500, false);
+        l.arrive(us(11_000), 1_500, false);
         assert_eq!((used(&mut l, 99), used(&mut l, 100)), ((1_500.0, 3_000.0), (3_000.0, 4_500.0)));
-        let after = l.stats(100_000_000);
+        let after = l.stats(us(100_000));
         assert_eq!(
             (before.utilisation_since(None), after.utilisation_since(Some(&before))),
             (Some(0.5), Some(1.0))
@@ -513,34 +515,34 @@ mod tests {
         let [fast, slow] = [8_000_000, 800_000].map(Rate::from_bits_per_sec);
         let mut l = link(10);
         for _ in 0..3 {
-            l.arrive(0, 1_000, false);
+            l.arrive(us(0), 1_000, false);
         }
         // Half of the first packet is sent. The other half takes ten times as long, and so do the
         // packets behind it.
-        let moved = l.set_rate(500_000, slow).unwrap();
+        let moved = l.set_rate(us(500), slow).unwrap();
         assert_eq!(
             moved,
-            [(1_000_000, 5_500_000), (2_000_000, 15_500_000), (3_000_000, 25_500_000)]
+            [(1_000, 5_500), (2_000, 15_500), (3_000, 25_500)].map(|(old, new)| (us(old), us(new)))
         );
         assert_eq!(
-            (l.queue_length(5_500_000), l.stats(5_500_000).sent_bytes.round()),
+            (l.queue_length(us(5_500)), l.stats(us(5_500)).sent_bytes.round()),
             (2, 1_000.0)
         );
-        let moved = l.set_rate(10_500_000, fast).unwrap();
-        assert_eq!(moved, [(15_500_000, 11_000_000), (25_500_000, 12_000_000)]);
-        assert!(matches!(
-            l.arrive(10_500_000, 1_000, false),
-            Verdict::Forward { out: 13_000_000, .. }
-        ));
-        let stats = l.stats(13_000_000);
+        let moved = l.set_rate(us(10_500), fast).unwrap();
+        assert_eq!(moved, [(us(15_500), us(11_000)), (us(25_500), us(12_000))]);
+        assert_eq!(
+            l.arrive(us(10_500), 1_000, false),
+            Verdict::Forward { out: us(13_000), mark: false }
+        );
+        let stats = l.stats(us(13_000));
         // 0.5 ms and 2.5 ms at 1 kB per ms, and 10 ms at a tenth of it.
         assert_eq!(
-            (stats.sent_bytes.round(), stats.capacity_bytes.round(), l.set_rate(20_000_000, slow)),
+            (stats.sent_bytes.round(), stats.capacity_bytes.round(), l.set_rate(us(20_000), slow)),
             (4_000.0, 4_000.0, Ok(vec![]))
         );
         let trace = crate::path::Trace::read("10\n").unwrap();
         let mut l = Link::new(Capacity::Trace(trace), Box::new(DropTail::packets(10)));
-        assert_eq!(l.set_rate(0, fast), Err(HasNoRate));
+        assert_eq!(l.set_rate(us(0), fast), Err(HasNoRate));
     }
 
     #[test]
@@ -552,7 +554,7 @@ mod tests {
         // Busy from 0.9 s on: 100 of the 200 packets are sent in the fast tenth of a second, the
         // others in the slow second after it.
         for _ in 0..200 {
-            l.arrive(900_000_000, 1_000, false);
+            l.arrive(us(900_000), 1_000, false);
         }
         assert_eq!(used(&mut l, 1_000), (100_000.0, 1_000_000.0));
         assert_eq!(used(&mut l, 1_505), (150_500.0, 1_050_500.0));

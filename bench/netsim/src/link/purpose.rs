@@ -1,5 +1,6 @@
 //! Bytes on a link by the purpose of their packets, and drops over time.
 
+use fathom_units::Time;
 use serde::{Deserialize, Serialize};
 
 /// Purpose of a packet.
@@ -118,8 +119,8 @@ impl Drops {
     /// Width of a bin in seconds.
     pub const WIDTH: f64 = BIN as f64 * 1e-9;
 
-    pub(crate) fn add(&mut self, now: u64, dropped: bool) {
-        let bin = (now / BIN) as usize;
+    pub(crate) fn add(&mut self, now: Time, dropped: bool) {
+        let bin = (now.as_nanos() / BIN) as usize;
         if self.bins.len() <= bin {
             self.bins.resize(bin + 1, (0, 0));
         }
@@ -128,8 +129,8 @@ impl Drops {
     }
 
     /// Counts drops at `now` of packets that arrived earlier.
-    pub(crate) fn add_dropped(&mut self, now: u64, dropped: u64) {
-        let bin = (now / BIN) as usize;
+    pub(crate) fn add_dropped(&mut self, now: Time, dropped: u64) {
+        let bin = (now.as_nanos() / BIN) as usize;
         if dropped > 0 {
             self.bins.resize(self.bins.len().max(bin + 1), (0, 0));
             self.bins[bin].1 += dropped;

@@ -6,11 +6,10 @@
 //! ([`Link::take_dropped`]). The owner calls [`Link::dequeue`] again when a transmission ends
 //! ([`Transmission::out`]), or at the next arrival if no packet was left ([`Link::is_idle`]).
 
-use std::time::Duration;
-
 use fathom_units::Time;
 
 use super::{Link, Service};
+use crate::nanos::nanos_between;
 use crate::queue::{Queued, Scheduler};
 
 /// State of a link that schedules, besides its counts.
@@ -39,8 +38,8 @@ impl Scheduled {
 pub struct Transmission {
     /// The packet.
     pub packet: Queued,
-    /// Time at which its last bit is sent and the link is free again, in nanoseconds.
-    pub out: u64,
+    /// Time at which its last bit is sent and the link is free again.
+    pub out: Time,
     /// Whether the link marks the packet Congestion Experienced (CE).
     pub mark: bool,
 }
@@ -78,7 +77,7 @@ impl Link {
 
     /// Returns the packet that the link sends next when it becomes free at `now`, or `None` if none
     /// is left. Packets dropped while choosing are available from [`Link::take_dropped`].
-    pub fn dequeue(&mut self, now: u64) -> Option<Transmission> {
+    pub fn dequeue(&mut self, now: Time) -> Option<Transmission> {
         self.depart_until(now);
         let Service::Scheduled(scheduled) = &mut self.queue else { return None };
         let before = scheduled.dropped.len();
@@ -88,16 +87,13 @@ impl Link {
         let (packet, mark) = next?;
         let out = self.transmission_ends(now, packet.bytes);
         self.free_at = out;
-        self.busy += out - now;
+        self.busy += nanos_between(now, out);
         self.departures.push_back((out, packet.bytes));
         self.queued_bytes += u64::from(packet.bytes);
         self.stats.marked += u64::from(mark);
         self.stats.bytes += u64::from(packet.bytes);
         if let Some(log) = &mut self.log {
-            log.push((
-                Time::from_nanos(packet.arrived),
-                Duration::from_nanos(out - packet.arrived),
-            ));
+            log.push((packet.arrived, out.since(packet.arrived)));
         }
         Some(Transmission { packet, out, mark })
     }
@@ -112,7 +108,7 @@ impl Link {
 
     /// Counts the dropped packets beyond the first `before`, and updates the number of waiting
     /// packets.
-    fn note_queue(&mut self, now: u64, before: usize) {
+    fn note_queue(&mut self, now: Time, before: usize) {
         let Service::Scheduled(scheduled) = &self.queue else { return };
         self.waiting = scheduled.scheduler.queued_packets();
         let dropped = (scheduled.dropped.len() - before) as u64;
@@ -126,12 +122,16 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use fathom_units::Rate;
 
     use super::*;
     use crate::queue::QueueSpec;
 
-    const MS: u64 = 1_000_000;
+    const fn ms(millis: u64) -> Time {
+        Time::from_millis(millis)
+    }
 
     /// Returns a link of 8 Mbps, on which a packet of 1000 bytes takes 1 ms.
     fn link(queue: &str) -> Link {
@@ -139,7 +139,7 @@ mod tests {
         Link::new(rate, queue.parse::<QueueSpec>().unwrap().build(rate, 1))
     }
 
-    fn packet(number: u32, at: u64) -> Queued {
+    fn packet(number: u32, at: Time) -> Queued {
         Queued { packet: number, bytes: 1_000, flow: 0, ecn: None, arrived: at }
     }
 
@@ -147,19 +147,20 @@ mod tests {
     fn counts_and_series_are_those_of_what_waits_and_is_sent() {
         let mut link = link("fq-codel").with_series().with_drops().with_log();
         assert!(link.schedules() && link.is_idle());
-        link.enqueue(packet(0, 0));
-        let first = link.dequeue(0).unwrap();
-        assert_eq!((first.out, first.mark, link.is_idle()), (MS, false, false));
-        link.enqueue(packet(1, 0));
+        link.enqueue(packet(0, ms(0)));
+        let first = link.dequeue(ms(0)).unwrap();
+        assert_eq!((first.out, first.mark, link.is_idle()), (ms(1), false, false));
+        link.enqueue(packet(1, ms(0)));
         // The packet in transmission takes 1 ms and the other one stays for 2 ms; then the link is
         // empty.
+        let half = Time::from_micros(500);
         assert_eq!(
-            (link.queue_length(MS / 2), link.queueing_delay(MS / 2)),
+            (link.queue_length(half), link.queueing_delay(half)),
             (2, Duration::from_micros(1_500))
         );
-        assert_eq!(link.dequeue(MS).unwrap().out, 2 * MS);
-        assert!(link.dequeue(2 * MS).is_none() && link.is_idle());
-        let stats = link.stats(4 * MS);
+        assert_eq!(link.dequeue(ms(1)).unwrap().out, ms(2));
+        assert!(link.dequeue(ms(2)).is_none() && link.is_idle());
+        let stats = link.stats(ms(4));
         assert_eq!(
             (stats.arrived, stats.admitted, stats.departed, stats.bytes, stats.max_queue),
             (2, 2, 2, 2_000, 2)
@@ -167,21 +168,20 @@ mod tests {
         assert!((stats.mean_queue - 0.75).abs() < 1e-9 && stats.sent_bytes == 2_000.0, "{stats:?}");
         let area: f64 = stats.queue_series.unwrap().bins().iter().map(|bin| bin.sum).sum();
         assert!((area - 0.003).abs() < 1e-9, "{area}");
-        let delays: Vec<u64> =
-            link.log().iter().map(|(_, delay)| delay.as_nanos() as u64).collect();
-        assert_eq!(delays, [MS, 2 * MS]);
+        let delays: Vec<_> = link.log().iter().map(|(_, delay)| *delay).collect();
+        assert_eq!(delays, [1, 2].map(Duration::from_millis));
     }
 
     #[test]
     fn packets_dropped_after_they_waited_are_not_admitted_any_more() {
         let mut link = link("fq-codel:limit=2p").with_drops();
-        link.enqueue(packet(0, 0));
-        link.dequeue(0);
-        link.enqueue(packet(1, 0));
-        link.enqueue(packet(2, 10));
+        link.enqueue(packet(0, ms(0)));
+        link.dequeue(ms(0));
+        link.enqueue(packet(1, ms(0)));
+        link.enqueue(packet(2, Time::from_nanos(10)));
         assert_eq!(link.take_dropped().map(|dropped| dropped.packet), Some(1), "from the head");
         assert_eq!(link.take_dropped(), None);
-        let stats = link.stats(10);
+        let stats = link.stats(Time::from_nanos(10));
         assert_eq!((stats.arrived, stats.admitted, stats.dropped, stats.max_queue), (3, 2, 1, 2));
         assert_eq!(stats.drops.unwrap().bins, [(3, 1)]);
     }

@@ -1,5 +1,6 @@
 //! A value over time in a bounded number of bins, so that memory does not grow with the run.
 
+use fathom_units::Time;
 use serde::Serialize;
 
 /// Largest number of bins. When time passes the last bin, pairs of neighbours merge and bins become
@@ -46,8 +47,9 @@ impl Series {
         &self.bins
     }
 
-    /// Adds `value` held over `[from, to)` nanoseconds to the bins' integrals.
-    pub fn add_span(&mut self, from: u64, to: u64, value: f64) {
+    /// Adds `value` held over `[from, to)` to the bins' integrals.
+    pub fn add_span(&mut self, from: Time, to: Time, value: f64) {
+        let (from, to) = (from.as_nanos(), to.as_nanos());
         if value == 0.0 || to <= from {
             if to > from {
                 self.bin(to - 1);
@@ -94,7 +96,7 @@ mod tests {
         let mut s = Series::new();
         let mut total = 0.0;
         for i in 0..5_000u64 {
-            s.add_span(i * 1_000_000, (i + 1) * 1_000_000, (i % 7) as f64);
+            s.add_span(Time::from_millis(i), Time::from_millis(i + 1), (i % 7) as f64);
             total += (i % 7) as f64 * 1e-3;
         }
         assert!(s.bins().len() <= BINS);
@@ -105,7 +107,7 @@ mod tests {
     #[test]
     fn a_span_is_spread_over_its_bins() {
         let mut s = Series::new();
-        s.add_span(500_000, 2_500_000, 4.0);
+        s.add_span(Time::from_micros(500), Time::from_micros(2_500), 4.0);
         let sums: Vec<f64> = s.bins().iter().map(|b| (b.sum * 1e6).round()).collect();
         assert_eq!(sums, [2_000.0, 4_000.0, 2_000.0]);
     }

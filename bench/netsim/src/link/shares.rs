@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use fathom_units::Time;
+
 /// Width of a bin in nanoseconds: 0.1 s, the shortest window of Packet size §4.3.1.
 const WIDTH: u64 = 100_000_000;
 /// Number of bins in a second. Rates are per second unless requested otherwise, as in the figures
@@ -62,9 +64,9 @@ impl CountedBytes {
 }
 
 impl Shares {
-    /// Records that a packet of `flow` with this UDP payload leaves at `at` (nanoseconds).
-    pub(crate) fn add(&mut self, at: u64, flow: u32, payload: u32) {
-        let (bin, flow) = ((at / WIDTH) as usize, flow as usize);
+    /// Records that a packet of `flow` with this UDP payload leaves at `at` .
+    pub(crate) fn add(&mut self, at: Time, flow: u32, payload: u32) {
+        let (bin, flow) = ((at.as_nanos() / WIDTH) as usize, flow as usize);
         if self.overflowed || bin >= BINS || flow >= FLOWS {
             return self.give_up();
         }
@@ -182,6 +184,11 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
+    /// Adds a packet that leaves at `at` nanoseconds.
+    fn add(shares: &mut Shares, at: u64, flow: u32, payload: u32) {
+        shares.add(Time::from_nanos(at), flow, payload);
+    }
+
     #[test]
     fn jain_is_one_for_equals_and_one_nth_for_a_monopoly() {
         assert_eq!(jain(&[5.0; 8]), Some(1.0));
@@ -202,11 +209,11 @@ mod tests {
     fn a_flow_counts_in_the_seconds_it_was_there_from_end_to_end() {
         let mut shares = Shares::default();
         for second in 0..5 {
-            shares.add(second * S, 0, 1_000);
+            add(&mut shares, second * S, 0, 1_000);
         }
         // Another flow begins in second 1, gets nothing in second 2, and ends in second 3.
-        shares.add(S, 1, 400);
-        shares.add(3 * S, 1, 400);
+        add(&mut shares, S, 1, 400);
+        add(&mut shares, 3 * S, 1, 400);
         let rates = shares.rates();
         assert_eq!(rates, [vec![], vec![1_000.0], vec![1_000.0, 0.0], vec![1_000.0], vec![]]);
     }
@@ -214,9 +221,9 @@ mod tests {
     #[test]
     fn sizes_are_weighed_by_the_bytes_they_carry() {
         let mut shares = Shares::default();
-        shares.add(0, 0, 1_392);
+        add(&mut shares, 0, 0, 1_392);
         for _ in 0..20 {
-            shares.add(0, 0, 40);
+            add(&mut shares, 0, 0, 40);
         }
         // 1392 of 2192 bytes travel in the large packet.
         assert_eq!(shares.size_quantile(0.5), [1_392.0]);
@@ -226,9 +233,9 @@ mod tests {
     #[test]
     fn a_run_too_large_has_no_shares() {
         let mut shares = Shares::default();
-        shares.add(0, FLOWS as u32, 1);
+        add(&mut shares, 0, FLOWS as u32, 1);
         assert!(shares.rates().is_empty() && shares.size_quantile(0.5).is_empty());
-        shares.add(0, 0, 1);
+        add(&mut shares, 0, 0, 1);
         assert_eq!(
             (shares.tenths(0, 0..1, CountedBytes::Payload), shares.bins.capacity()),
             (None, 0)
@@ -238,13 +245,13 @@ mod tests {
     #[test]
     fn flows_times_bins_have_an_end() {
         let mut shares = Shares::default();
-        shares.add(0, 1_999, 1);
+        add(&mut shares, 0, 1_999, 1);
         // Every tenth has 2000 entries from here on: 2000 tenths make 4 million entries.
         for tenth in 1..2_000 {
-            shares.add(tenth * S / 10, 1_999, 1);
+            add(&mut shares, tenth * S / 10, 1_999, 1);
         }
         assert_eq!((shares.entries, shares.rates().len()), (ENTRIES, 200));
-        shares.add(200 * S, 0, 1);
+        add(&mut shares, 200 * S, 0, 1);
         assert!(shares.rates().is_empty());
     }
 
@@ -252,10 +259,10 @@ mod tests {
     fn few_flows_may_run_for_as_many_bins_as_there_are() {
         let mut shares = Shares::default();
         for tenth in 0..BINS as u64 {
-            shares.add(tenth * S / 10, 96, 1); // 97 entries
+            add(&mut shares, tenth * S / 10, 96, 1); // 97 entries
         }
         assert_eq!(shares.rates().len(), 4_096);
-        shares.add(4_096 * S, 0, 1);
+        add(&mut shares, 4_096 * S, 0, 1);
         assert!(shares.rates().is_empty());
     }
 
@@ -264,7 +271,7 @@ mod tests {
         let mut shares = Shares::default();
         // Three packets in the tenths 0, 1 and 9, and one in tenth 20 that ends the flow.
         for (at, payload) in [(0, 100), (S / 10, 200), (S - 1, 300), (2 * S, 400)] {
-            shares.add(at, 1, payload);
+            add(&mut shares, at, 1, payload);
         }
         let wire = CountedBytes::Wire { overhead: 28 };
         let tenths = shares.tenths(1, 0..11, wire).unwrap();
@@ -303,7 +310,7 @@ mod tests {
             let mut packets = packets;
             packets.sort_unstable();
             let mut shares = Shares::default();
-            packets.iter().for_each(|(at, flow, payload)| shares.add(*at, *flow, *payload));
+            packets.iter().for_each(|(at, flow, payload)| add(&mut shares, *at, *flow, *payload));
             for flow in 0..5 {
                 let of_flow = || packets.iter().filter(|p| p.1 == flow);
                 let kept: u64 = shares.tenths(flow as usize, 0..500, CountedBytes::Payload).unwrap().iter().sum();

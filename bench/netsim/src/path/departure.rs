@@ -1,13 +1,15 @@
 //! A packet at the end of a link: as its last bit leaves the link, and as it departs behind the
 //! impairments.
 
+use fathom_units::Time;
+
 use crate::sim::Ecn;
 
 /// A packet whose last bit leaves the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaving {
-    /// Time at which the last bit leaves, in nanoseconds.
-    pub out: u64,
+    /// Time at which the last bit leaves.
+    pub out: Time,
     /// UDP payload in bytes.
     pub payload: u32,
     /// Connection or client of the packet.
@@ -21,9 +23,8 @@ pub struct Leaving {
 /// A packet behind the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// Time at which the packet arrives at the far end of the link, propagation delay included, in
-    /// nanoseconds.
-    pub at: u64,
+    /// Time at which the packet arrives at the far end of the link, propagation delay included.
+    pub at: Time,
     /// Number of the payload bit that is changed.
     pub flip: Option<u32>,
     /// Whether the packet arrives twice.

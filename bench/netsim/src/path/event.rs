@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fathom_units::{Invalid, Rate, duration_text, parse_duration, parse_nonzero_duration};
+use fathom_units::{Invalid, Rate, Time, duration_text, parse_duration, parse_nonzero_duration};
 
 /// An event as users write it: `blackout:2s@10s`, `blackout:100ms@5s every 15s`, `hold:200ms@10s`,
 /// `mtu:1250@20s`, `rate:5Mbps@10s`, `up-rate:1Mbps@10s`, `rtt:100ms@10s`; in the relay also
@@ -190,17 +190,19 @@ impl PathEvent {
     }
 
     /// Returns whether this event lets a datagram of `payload` bytes of UDP payload pass at `now`.
-    pub fn lets_pass(&self, now: Duration, payload: usize) -> bool {
+    pub fn lets_pass(&self, now: Time, payload: usize) -> bool {
         match *self {
             Self::Blackout { at, lasts, every } => left_of(now, at, lasts, every).is_none(),
-            Self::Mtu { at, payload: most } => now < at || payload <= usize::from(most),
+            Self::Mtu { at, payload: most } => {
+                now < Time::ZERO + at || payload <= usize::from(most)
+            }
             _ => true,
         }
     }
 
     /// Returns the end of the hold in effect at `now`; `None` if this event holds no packets at
     /// `now`.
-    pub(super) fn held_until(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn held_until(&self, now: Time) -> Option<Time> {
         match *self {
             Self::Hold { at, lasts, every } => {
                 left_of(now, at, lasts, every).map(|left| now + left)
@@ -212,13 +214,8 @@ impl PathEvent {
 
 /// Returns how much is left, at `now`, of something that begins at `at`, has the length `lasts`,
 /// and may repeat; `None` if it is not in effect at `now`.
-fn left_of(
-    now: Duration,
-    at: Duration,
-    lasts: Duration,
-    every: Option<Duration>,
-) -> Option<Duration> {
-    let since = now.checked_sub(at)?;
+fn left_of(now: Time, at: Duration, lasts: Duration, every: Option<Duration>) -> Option<Duration> {
+    let since = now.since(Time::ZERO).checked_sub(at)?;
     let into = every.map_or(since, |every| {
         Duration::from_nanos((since.as_nanos() % every.as_nanos().max(1)) as u64)
     });
@@ -229,8 +226,8 @@ fn left_of(
 mod tests {
     use super::*;
 
-    fn s(seconds: f64) -> Duration {
-        Duration::from_secs_f64(seconds)
+    fn s(seconds: f64) -> Time {
+        Time::ZERO + Duration::from_secs_f64(seconds)
     }
 
     #[test]

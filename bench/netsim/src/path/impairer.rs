@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use fathom_units::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -121,8 +122,8 @@ impl ImpairmentCounts {
     }
 }
 
-/// Longest time between packets of a burst, in nanoseconds: the time of a full packet at 120 Mbps.
-const BURST_GAP: u64 = 100_000;
+/// Longest time between packets of a burst: the time of a full packet at 120 Mbps.
+const BURST_GAP: Duration = Duration::from_micros(100);
 
 /// [`Impairments`] with their state. Pure: the caller supplies the time.
 #[derive(Clone, Debug)]
@@ -133,13 +134,13 @@ pub struct Impairer {
     bucket: Option<Bucket>,
     rng: Pcg64Mcg,
     /// Arrival time of the last packet that kept its place.
-    last: u64,
+    last: Time,
     /// Current number of packets lost in a row, and corrupted in a row.
     rows: [u32; 2],
     overtaken: Overtaken,
     waiting: WaitingForOthers,
     /// Time of the last incoming packet. `burst` counts the packets of its burst so far.
-    arrived_at: u64,
+    arrived_at: Time,
     burst: u64,
     counts: ImpairmentCounts,
 }
@@ -152,11 +153,11 @@ impl Impairer {
             loss: LossState::new(spec.loss),
             bucket: spec.policer.map(Bucket::new),
             rng: Pcg64Mcg::seed_from_u64(seed),
-            last: 0,
+            last: Time::ZERO,
             rows: [0; 2],
             overtaken: Overtaken::default(),
             waiting: WaitingForOthers::default(),
-            arrived_at: 0,
+            arrived_at: Time::ZERO,
             burst: 0,
             counts: ImpairmentCounts::default(),
             spec,
@@ -164,18 +165,15 @@ impl Impairer {
     }
 
     /// Decides on a packet of `payload` bytes, or `wire` bytes with headers, that is about to enter
-    /// the link at `now` nanoseconds.
+    /// the link at `now`.
     ///
     /// # Errors
     /// Returns the reason if the packet does not enter the link.
-    pub fn enter(&mut self, now: u64, payload: u32, wire: u32) -> Result<(), DropCause> {
+    pub fn enter(&mut self, now: Time, payload: u32, wire: u32) -> Result<(), DropCause> {
         self.count_arrival(now);
-        if !self.spec.events.is_empty() {
-            let at = Duration::from_nanos(now);
-            if !self.spec.events.iter().all(|event| event.lets_pass(at, payload as usize)) {
-                self.counts.cut_off += 1;
-                return Err(DropCause::CutOff);
-            }
+        if !self.spec.events.iter().all(|event| event.lets_pass(now, payload as usize)) {
+            self.counts.cut_off += 1;
+            return Err(DropCause::CutOff);
         }
         if self.bucket.as_mut().is_some_and(|bucket| !bucket.passes(now, wire)) {
             self.counts.policed += 1;
@@ -190,9 +188,9 @@ impl Impairer {
     }
 
     /// Counts an incoming packet and its burst.
-    fn count_arrival(&mut self, now: u64) {
+    fn count_arrival(&mut self, now: Time) {
         self.counts.arrived += 1;
-        let goes_on = self.burst > 0 && now.saturating_sub(self.arrived_at) <= BURST_GAP;
+        let goes_on = self.burst > 0 && now <= self.arrived_at + BURST_GAP;
         self.burst = if goes_on { self.burst + 1 } else { 1 };
         self.arrived_at = now;
         self.counts.bursts += u64::from(!goes_on);
@@ -242,7 +240,7 @@ impl Impairer {
         if at > out && waits.is_none() {
             self.last = self.last.max(at);
         }
-        let until = waits.map_or(at, |distance| at + distance.within.as_nanos() as u64);
+        let until = waits.map_or(at, |distance| at + distance.within);
         if self.may_reorder() {
             self.counts.reordered += self.overtaken.add(flow, out, until);
         }
@@ -264,13 +262,13 @@ impl Impairer {
     /// Takes a packet that waited for later ones and may now go on: enough later packets have
     /// passed, or its time is over at `now`. Call it after [`Impairer::leave`] and at
     /// [`Impairer::next_release`] until it returns `None`.
-    pub fn take_released(&mut self, now: u64) -> Option<(Leaving, Departure)> {
+    pub fn take_released(&mut self, now: Time) -> Option<(Leaving, Departure)> {
         self.waiting.take(now)
     }
 
     /// Returns the time at which the next waiting packet goes on, even if too few later packets
     /// have passed.
-    pub fn next_release(&self) -> Option<u64> {
+    pub fn next_release(&self) -> Option<Time> {
         self.waiting.next()
     }
 
@@ -293,14 +291,14 @@ impl Impairer {
     }
 
     /// Sets the arrival time of the last packet that kept its place.
-    pub(crate) const fn set_last(&mut self, at: u64) {
+    pub(crate) const fn set_last(&mut self, at: Time) {
         self.last = at;
     }
 
     /// Returns when a packet that would arrive at `at` arrives, after the holds in effect at that
     /// time.
-    fn held_until(&mut self, at: u64) -> u64 {
-        let mut end = Duration::from_nanos(at);
+    fn held_until(&mut self, at: Time) -> Time {
+        let mut end = at;
         // A hold may end within another one. Each hold moves the time on once, so the number of
         // events bounds the iterations.
         for _ in 0..self.spec.events.len() {
@@ -308,7 +306,7 @@ impl Impairer {
             let Some(next) = next else { break };
             end = next;
         }
-        let end = (end.as_nanos() as u64).max(at);
+        let end = end.max(at);
         self.counts.held += u64::from(end > at);
         end
     }
@@ -328,13 +326,13 @@ impl Impairer {
         self.delay
     }
 
-    /// Returns the propagation delay at a time, in nanoseconds.
-    fn delay_at(&self, now: u64) -> u64 {
+    /// Returns the propagation delay at a time.
+    fn delay_at(&self, now: Time) -> Duration {
         let steps = self.spec.events.iter().filter_map(|event| match *event {
-            PathEvent::Rtt { at, rtt } if at.as_nanos() <= u128::from(now) => Some((at, rtt / 2)),
+            PathEvent::Rtt { at, rtt } if Time::ZERO + at <= now => Some((at, rtt / 2)),
             _ => None,
         });
-        steps.max_by_key(|(at, _)| *at).map_or(self.delay, |(_, delay)| delay).as_nanos() as u64
+        steps.max_by_key(|(at, _)| *at).map_or(self.delay, |(_, delay)| delay)
     }
 
     /// Returns whether something happens, subject to the limit of occurrences in a row (`row` 0:
@@ -359,28 +357,30 @@ mod tests {
 
     use super::*;
 
-    const MS: u64 = 1_000_000;
+    const fn ms(millis: u64) -> Time {
+        Time::from_millis(millis)
+    }
 
     fn impairer(spec: Impairments, delay_ms: u64) -> Impairer {
         Impairer::new(spec, Duration::from_millis(delay_ms), 7)
     }
 
-    fn leaving(out: u64, payload: u32) -> Leaving {
+    fn leaving(out: Time, payload: u32) -> Leaving {
         Leaving { out, payload, flow: 0, ecn: None, number: 0 }
     }
 
     /// Returns the departure of a packet that does not wait for others.
-    fn leave(i: &mut Impairer, out: u64, payload: u32) -> Departure {
+    fn leave(i: &mut Impairer, out: Time, payload: u32) -> Departure {
         i.leave(leaving(out, payload)).unwrap()
     }
 
     #[test]
     fn nothing_happens_without_impairments() {
         let mut i = impairer(Impairments::default(), 20);
-        assert_eq!(i.enter(5, 1_000, 1_028), Ok(()));
+        assert_eq!(i.enter(ms(5), 1_000, 1_028), Ok(()));
         assert_eq!(
-            leave(&mut i, 9, 1_000),
-            Departure { at: 9 + 20 * MS, flip: None, duplicated: false }
+            leave(&mut i, ms(9), 1_000),
+            Departure { at: ms(29), flip: None, duplicated: false }
         );
         assert_eq!(
             [None, Some(Ecn::Ect0), Some(Ecn::Ce)].map(|ecn| i.ecn(ecn)),
@@ -400,8 +400,9 @@ mod tests {
         let mut i = impairer(spec, 1);
         let n = 100_000;
         for t in 0..n {
-            if i.enter(t * 1_000, 1_000, 1_028).is_ok() {
-                leave(&mut i, t * 1_000, 1_000);
+            let now = Time::from_micros(t);
+            if i.enter(now, 1_000, 1_028).is_ok() {
+                leave(&mut i, now, 1_000);
             }
         }
         let ImpairmentCounts { lost, displaced, duplicated, corrupted, .. } = i.counts();
@@ -422,7 +423,7 @@ mod tests {
         let mut i = impairer(Impairments::default(), 0);
         // Three packets at once, one alone, two 100 µs apart, and one 101 µs later.
         for us in [0, 0, 0, 5_000, 9_000, 9_100, 9_201] {
-            i.enter(us * 1_000, 10, 38).unwrap();
+            i.enter(Time::from_micros(us), 10, 38).unwrap();
         }
         let ImpairmentCounts { arrived, bursts, largest_burst, .. } = i.counts();
         assert_eq!((arrived, bursts, largest_burst), (7, 4, 3));
@@ -437,7 +438,8 @@ mod tests {
             let jitter = text.parse().unwrap();
             let reorder = Reorder::early(reorder);
             let mut i = impairer(Impairments { jitter, reorder, ..Impairments::default() }, 3);
-            let at: Vec<u64> = (0..2_000).map(|t| leave(&mut i, t * MS / 2, 10).at).collect();
+            let at: Vec<Time> =
+                (0..2_000).map(|t| leave(&mut i, Time::from_micros(t * 500), 10).at).collect();
             let late = |n: usize| at[n + 1..].iter().any(|later| *later < at[n]);
             let by_hand = (0..at.len()).filter(|n| late(*n)).count() as u64;
             assert_eq!((i.counts().reordered, by_hand > 0), (by_hand, reorders), "{text}");
@@ -449,7 +451,7 @@ mod tests {
         let spec =
             Impairments { loss: Loss::Random(0.9), in_a_row: Some(3), ..Impairments::default() };
         let mut i = impairer(spec, 0);
-        let passed: Vec<bool> = (0..1_000).map(|t| i.enter(t * MS, 10, 38).is_ok()).collect();
+        let passed: Vec<bool> = (0..1_000).map(|t| i.enter(ms(t), 10, 38).is_ok()).collect();
         assert_eq!(passed.split(|passes| *passes).map(<[bool]>::len).max(), Some(3));
     }
 
@@ -457,9 +459,8 @@ mod tests {
     fn a_step_of_the_rtt_moves_packets_that_leave_after_it() {
         let events = vec!["rtt:100ms@2s".parse().unwrap(), "rtt:20ms@4s".parse().unwrap()];
         let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
-        let delays: Vec<u64> = [1_000, 2_000, 3_900, 4_000, 5_000]
-            .map(|ms| leave(&mut i, ms * MS, 10).at / MS - ms)
-            .to_vec();
+        let delays = [1_000, 2_000, 3_900, 4_000, 5_000]
+            .map(|out| leave(&mut i, ms(out), 10).at.since(ms(out)).as_millis());
         // The packet that leaves at 4 s overtakes none: the last one before it arrived at 3.95 s.
         assert_eq!(delays, [10, 50, 50, 10, 10]);
     }
@@ -487,8 +488,8 @@ mod tests {
         let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
         // Without holds they would arrive at 99, 100, 119, 124, 125, 150 and 171 ms. The holds are
         // from 100 to 125 ms and from 150 to 170 ms.
-        let at = [89, 90, 109, 114, 115, 140, 161].map(|ms| leave(&mut i, ms * MS, 10).at / MS);
-        assert_eq!(at, [99, 125, 125, 125, 125, 170, 171]);
+        let at = [89, 90, 109, 114, 115, 140, 161].map(|out| leave(&mut i, ms(out), 10).at);
+        assert_eq!(at, [99, 125, 125, 125, 125, 170, 171].map(ms));
         assert_eq!((i.counts().held, i.counts().reordered), (4, 0));
     }
 
@@ -497,34 +498,34 @@ mod tests {
         let reorder = "100%,distance=3,within=20ms".parse().unwrap();
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
         let of = |number: u32, flow| Leaving {
-            out: u64::from(number) * MS,
+            out: ms(number.into()),
             payload: 10,
             flow,
             ecn: None,
             number,
         };
         assert_eq!(i.leave(of(0, 7)), None);
-        assert_eq!((i.next_release(), i.take_released(29 * MS)), (Some(30 * MS), None));
+        assert_eq!((i.next_release(), i.take_released(ms(29))), (Some(ms(30)), None));
         // The other packets keep their places: two of the same connection, one of another, and a
         // third one of the same connection.
         i.spec.reorder.part = 0.0;
         for (number, flow) in [(1, 7), (2, 7), (3, 8)] {
-            assert_eq!(i.leave(of(number, flow)).unwrap().at, (10 + u64::from(number)) * MS);
-            assert_eq!(i.take_released(u64::from(number) * MS), None);
+            assert_eq!(i.leave(of(number, flow)).unwrap().at, ms(10 + u64::from(number)));
+            assert_eq!(i.take_released(ms(number.into())), None);
         }
         i.leave(of(4, 7)).unwrap();
-        let (packet, departure) = i.take_released(4 * MS).unwrap();
-        assert_eq!((packet.number, departure.at, i.next_release()), (0, 14 * MS, None));
+        let (packet, departure) = i.take_released(ms(4)).unwrap();
+        assert_eq!((packet.number, departure.at, i.next_release()), (0, ms(14), None));
     }
 
     #[test]
     fn a_packet_moved_back_goes_on_alone_after_its_time() {
         let reorder = "100%,distance=3,within=20ms".parse().unwrap();
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
-        assert_eq!(i.leave(leaving(0, 10)), None);
-        let (_, departure) = i.take_released(30 * MS).unwrap();
+        assert_eq!(i.leave(leaving(ms(0), 10)), None);
+        let (_, departure) = i.take_released(ms(30)).unwrap();
         // No packet followed, so none overtook it.
-        assert_eq!((departure.at, i.counts().displaced, i.counts().reordered), (30 * MS, 1, 0));
+        assert_eq!((departure.at, i.counts().displaced, i.counts().reordered), (ms(30), 1, 0));
     }
 
     #[test]
@@ -533,7 +534,7 @@ mod tests {
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
         let mut arrivals = Vec::new();
         for number in 0..2_000_u32 {
-            let out = u64::from(number) * MS / 2;
+            let out = Time::from_micros(u64::from(number) * 500);
             let packet = Leaving { out, payload: 10, flow: 3, ecn: None, number };
             arrivals.extend(i.leave(packet).map(|departure| (departure.at, number)));
             while let Some((packet, departure)) = i.take_released(out) {
@@ -558,35 +559,37 @@ mod tests {
         /// Jitter without reordering keeps the order. Each packet arrives at most delay plus jitter
         /// after its departure or the previous arrival, whichever is later.
         #[test]
-        fn jitter_keeps_order_and_bounds(gaps in prop::collection::vec(0u64..5 * MS, 1..200), seed in 0u64..1_000) {
+        fn jitter_keeps_order_and_bounds(gaps in prop::collection::vec(0u64..5_000_000, 1..200), seed in 0u64..1_000) {
             let (delay, jitter) = (Duration::from_millis(10), Jitter::uniform(Duration::from_millis(5)));
             let mut i = Impairer::new(Impairments { jitter, ..Impairments::default() }, delay, seed);
-            let (mut now, mut last) = (0, 0);
+            let (mut now, mut last) = (Time::ZERO, Time::ZERO);
             for gap in gaps {
-                now += gap;
+                now += Duration::from_nanos(gap);
                 let at = leave(&mut i, now, 100).at;
-                prop_assert!(at >= last && at >= now + 10 * MS && at <= now.max(last) + 15 * MS);
+                let [least, most] = [10, 15].map(Duration::from_millis);
+                prop_assert!(at >= last && at >= now + least && at <= now.max(last) + most);
                 last = at;
             }
         }
 
         /// Jitter with reordering stays within its bounds, whatever packets went before.
         #[test]
-        fn reordering_jitter_has_bounds(gaps in prop::collection::vec(0u64..5 * MS, 1..200), seed in 0u64..1_000) {
+        fn reordering_jitter_has_bounds(gaps in prop::collection::vec(0u64..5_000_000, 1..200), seed in 0u64..1_000) {
             let jitter = Jitter { reorders: true, ..Jitter::uniform(Duration::from_millis(5)) };
             let mut i = Impairer::new(Impairments { jitter, ..Impairments::default() }, Duration::from_millis(10), seed);
-            let mut now = 0;
+            let mut now = Time::ZERO;
             for gap in gaps {
-                now += gap;
+                now += Duration::from_nanos(gap);
                 let at = leave(&mut i, now, 100).at;
-                prop_assert!((now + 10 * MS..=now + 15 * MS).contains(&at));
+                let [least, most] = [10, 15].map(Duration::from_millis);
+                prop_assert!((now + least..=now + most).contains(&at));
             }
         }
 
         #[test]
         fn a_flipped_bit_is_in_the_payload(payload in 0u32..2_000, seed in 0u64..1_000) {
             let spec = Impairments { corrupt: 1.0, ..Impairments::default() };
-            let flip = leave(&mut Impairer::new(spec, Duration::ZERO, seed), 0, payload).flip;
+            let flip = leave(&mut Impairer::new(spec, Duration::ZERO, seed), ms(0), payload).flip;
             prop_assert!(flip.map_or(payload == 0, |bit| bit < payload * 8));
         }
     }

@@ -44,11 +44,10 @@ impl Jitter {
         self.scale.is_zero()
     }
 
-    /// Returns the extra delay of one packet in nanoseconds. Without jitter, no random number is
-    /// drawn.
-    pub(super) fn sample(&self, rng: &mut impl Rng) -> u64 {
+    /// Returns the extra delay of one packet. Without jitter, no random number is drawn.
+    pub(super) fn sample(&self, rng: &mut impl Rng) -> Duration {
         if self.is_none() {
-            return 0;
+            return Duration::ZERO;
         }
         let scale = self.scale.as_nanos() as f64;
         // 1 - u is never zero.
@@ -61,7 +60,7 @@ impl Jitter {
             }
             Shape::Exponential => scale * -(1.0 - uniform()).ln(),
         };
-        extra as u64
+        Duration::from_nanos(extra as u64)
     }
 }
 
@@ -141,8 +140,8 @@ mod tests {
             let jitter: Jitter = text.parse().unwrap();
             let mut rng = Pcg64Mcg::seed_from_u64(3);
             let n = 100_000;
-            let sum: u64 = (0..n).map(|_| jitter.sample(&mut rng)).sum();
-            let mean = sum as f64 * 1e-6 / f64::from(n);
+            let sum: Duration = (0..n).map(|_| jitter.sample(&mut rng)).sum();
+            let mean = sum.as_secs_f64() * 1e3 / f64::from(n);
             assert!((mean / mean_ms - 1.0).abs() < 0.02, "{text}: {mean}");
         }
     }

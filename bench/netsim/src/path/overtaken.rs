@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use fathom_units::Time;
+
 /// Number of flows distinguished: flows whose numbers are equal modulo this value count as one.
 const FLOWS: u64 = 1_024;
 
@@ -11,14 +13,14 @@ const FLOWS: u64 = 1_024;
 pub(super) struct Overtaken {
     /// For each flow, the arrival times of the packets that were not overtaken and have not
     /// arrived. Their order of sending is also their order of arrival.
-    flows: Vec<VecDeque<u64>>,
+    flows: Vec<VecDeque<Time>>,
 }
 
 impl Overtaken {
     /// Records that the next packet of `flow`, in order of sending, leaves the link at `out` and
     /// arrives at `at`. Returns how many of the flow's packets it overtakes that no other packet
     /// overtook before.
-    pub(super) fn add(&mut self, flow: u64, out: u64, at: u64) -> u64 {
+    pub(super) fn add(&mut self, flow: u64, out: Time, at: Time) -> u64 {
         if self.flows.is_empty() {
             self.flows.resize_with(FLOWS as usize, VecDeque::new);
         }
@@ -43,15 +45,20 @@ mod tests {
 
     use super::*;
 
+    const fn nanos(nanos: u64) -> Time {
+        Time::from_nanos(nanos)
+    }
+
     #[test]
     fn a_packet_is_counted_once_however_many_overtake_it() {
         let mut overtaken = Overtaken::default();
         // Sent at 0, 1, 2, 3; arrive at 10, 5, 12, 4: the first, the second and the third arrive
         // after packets sent later.
-        let counts = [(0, 10), (1, 5), (2, 12), (3, 4)].map(|(out, at)| overtaken.add(7, out, at));
+        let counts = [(0, 10), (1, 5), (2, 12), (3, 4)]
+            .map(|(out, at)| overtaken.add(7, nanos(out), nanos(at)));
         assert_eq!(counts, [0, 1, 0, 2]);
         // A packet of another flow overtakes none.
-        assert_eq!(overtaken.add(8, 3, 4), 0);
+        assert_eq!(overtaken.add(8, nanos(3), nanos(4)), 0);
     }
 
     proptest! {
@@ -64,7 +71,7 @@ mod tests {
             let (mut out, mut counted, mut sent) = (0, 0, Vec::new());
             for (gap, delay, flow) in packets {
                 out += gap;
-                counted += overtaken.add(flow, out, out + delay);
+                counted += overtaken.add(flow, nanos(out), nanos(out + delay));
                 sent.push((flow, out + delay));
             }
             let later = |n: usize| sent[n + 1..].iter().any(|(flow, at)| *flow == sent[n].0 && *at < sent[n].1);

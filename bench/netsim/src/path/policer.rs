@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fathom_units::{Invalid, Rate};
+use fathom_units::{Invalid, Rate, Time};
 
+use crate::nanos::nanos_between;
 use crate::queue::options;
 
 /// A policer as users write it: `10Mbps,burst=100kB`. It counts bytes on the wire, headers
@@ -51,7 +52,7 @@ pub(super) struct Bucket {
     policer: Policer,
     /// Tokens in bits times nanoseconds per second: a byte is 8e9 of them.
     tokens: u128,
-    at: u64,
+    at: Time,
 }
 
 /// Token units of one byte.
@@ -59,15 +60,14 @@ const BYTE: u128 = 8_000_000_000;
 
 impl Bucket {
     pub(super) fn new(policer: Policer) -> Self {
-        Self { policer, tokens: u128::from(policer.burst) * BYTE, at: 0 }
+        Self { policer, tokens: u128::from(policer.burst) * BYTE, at: Time::ZERO }
     }
 
-    /// Returns whether a packet of `bytes` bytes passes at `now` (nanoseconds), and takes its
-    /// tokens if so.
-    pub(super) fn passes(&mut self, now: u64, bytes: u32) -> bool {
+    /// Returns whether a packet of `bytes` bytes passes at `now`, and takes its tokens if so.
+    pub(super) fn passes(&mut self, now: Time, bytes: u32) -> bool {
         let full = u128::from(self.policer.burst) * BYTE;
         let earned =
-            u128::from(now.saturating_sub(self.at)) * u128::from(self.policer.rate.bits_per_sec());
+            u128::from(nanos_between(self.at, now)) * u128::from(self.policer.rate.bits_per_sec());
         self.tokens = (self.tokens + earned).min(full);
         self.at = self.at.max(now);
         let cost = u128::from(bytes) * BYTE;
@@ -120,7 +120,7 @@ mod tests {
             let (mut now, mut passed, mut refused) = (0, 0u64, false);
             for (gap, bytes) in packets {
                 now += gap;
-                if bucket.passes(now, bytes) { passed += u64::from(bytes) } else { refused = true }
+                if bucket.passes(Time::from_nanos(now), bytes) { passed += u64::from(bytes) } else { refused = true }
                 let most = burst as f64 + now as f64 * 1e-9 * mbps as f64 * 1e6 / 8.0;
                 prop_assert!(passed as f64 <= most + 1.0);
                 // A refusal means that the bucket had less than a packet.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fathom_units::{Invalid, duration_text, parse_duration, parse_part, parse_whole};
+use fathom_units::{Invalid, Time, duration_text, parse_duration, parse_part, parse_whole};
 
 use super::departure::{Departure, Leaving};
 
@@ -115,7 +115,7 @@ struct Waiting {
     /// Number of later packets that still have to pass.
     left: u32,
     /// Time at which the packet goes on even if too few have passed.
-    until: u64,
+    until: Time,
 }
 
 /// Packets that wait until others have passed.
@@ -136,13 +136,13 @@ impl WaitingForOthers {
         packet: Leaving,
         departure: Departure,
         distance: Distance,
-        until: u64,
+        until: Time,
     ) {
         self.packets.push(Waiting { packet, departure, left: distance.packets, until });
     }
 
     /// Records that a packet of this flow passes and arrives at `at`.
-    pub(super) fn passed(&mut self, flow: u64, at: u64) {
+    pub(super) fn passed(&mut self, flow: u64, at: Time) {
         for waiting in self
             .packets
             .iter_mut()
@@ -154,7 +154,7 @@ impl WaitingForOthers {
     }
 
     /// Takes a packet that goes on: enough later packets have passed, or its time is over at `now`.
-    pub(super) fn take(&mut self, now: u64) -> Option<(Leaving, Departure)> {
+    pub(super) fn take(&mut self, now: Time) -> Option<(Leaving, Departure)> {
         let number =
             self.packets.iter().position(|waiting| waiting.left == 0 || waiting.until <= now)?;
         let Waiting { packet, departure, left, until } = self.packets.remove(number);
@@ -162,7 +162,7 @@ impl WaitingForOthers {
     }
 
     /// Returns the earliest time at which a waiting packet's time is over.
-    pub(super) fn next(&self) -> Option<u64> {
+    pub(super) fn next(&self) -> Option<Time> {
         self.packets.iter().map(|waiting| waiting.until).min()
     }
 }

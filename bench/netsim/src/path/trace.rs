@@ -13,8 +13,9 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
-use fathom_units::Rate;
+use fathom_units::{Rate, Time};
 
 use super::trace_formats;
 use crate::hash::StableHash;
@@ -161,20 +162,19 @@ impl Trace {
         self.length
     }
 
-    /// Returns the time of an opportunity in nanoseconds. Opportunities are numbered over all
-    /// rounds.
-    fn at(&self, number: u64) -> u64 {
+    /// Returns the time of an opportunity. Opportunities are numbered over all rounds.
+    fn at(&self, number: u64) -> Time {
         let (round, place) = (
             number / self.opportunities.len() as u64,
             (number % self.opportunities.len() as u64) as usize,
         );
-        (round * u64::from(self.length) + u64::from(self.opportunities[place])) * MS
+        Time::from_millis(round * u64::from(self.length) + u64::from(self.opportunities[place]))
     }
 
-    /// Returns the number of the first opportunity at or after `time` (nanoseconds).
-    fn first_at(&self, time: u64) -> u64 {
+    /// Returns the number of the first opportunity at or after `time`.
+    fn first_at(&self, time: Time) -> u64 {
         // The last opportunity of a round is at the time at which the next round begins.
-        let ms = time.div_ceil(MS);
+        let ms = time.as_nanos().div_ceil(MS);
         let round = ms.saturating_sub(1) / u64::from(self.length);
         let within = (ms - round * u64::from(self.length)) as u32;
         round * self.opportunities.len() as u64
@@ -195,14 +195,15 @@ impl TraceCursor {
         Self { trace, opportunity: 0, left: OPPORTUNITY_BYTES }
     }
 
-    /// Returns the bytes of the opportunities up to and including `until` nanoseconds.
-    pub(crate) fn bytes_until(&self, until: u64) -> u64 {
-        self.trace.first_at(until.saturating_add(1)).saturating_mul(u64::from(OPPORTUNITY_BYTES))
+    /// Returns the bytes of the opportunities up to and including `until`.
+    pub(crate) fn bytes_until(&self, until: Time) -> u64 {
+        let after = until + Duration::from_nanos(1);
+        self.trace.first_at(after).saturating_mul(u64::from(OPPORTUNITY_BYTES))
     }
 
     /// Returns when a packet of `bytes` has left that may begin at `start`, which must not be
     /// earlier than the departure of the previous packet.
-    pub(crate) fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
+    pub(crate) fn transmission_ends(&mut self, start: Time, bytes: u32) -> Time {
         if self.trace.at(self.opportunity) < start {
             let first = self.trace.first_at(start);
             if first > self.opportunity {
@@ -255,7 +256,7 @@ mod tests {
     fn packets_leave_at_their_opportunities_and_rounds_repeat() {
         let mut cursor = TraceCursor::new(Trace::read("2\n4\n4\n10\n").unwrap());
         let ends = |cursor: &mut TraceCursor, start: u64, bytes| {
-            cursor.transmission_ends(start * MS, bytes) / MS
+            cursor.transmission_ends(Time::from_millis(start), bytes).as_nanos() / MS
         };
         assert_eq!(ends(&mut cursor, 0, 1_500), 2);
         assert_eq!(ends(&mut cursor, 2, 1_500), 4);
@@ -280,14 +281,14 @@ mod tests {
             let opportunities: Vec<u32> = gaps.iter().map(|gap| { at += gap; at }).collect();
             let trace = Trace::new(opportunities).unwrap();
             let mut cursor = TraceCursor::new(trace.clone());
-            let (mut free, mut bytes) = (0, 0u64);
+            let (mut free, mut bytes) = (Time::ZERO, 0u64);
             for _ in 0..5_000 {
                 let end = cursor.transmission_ends(free, size);
                 prop_assert!(end >= free);
                 (free, bytes) = (end, bytes + u64::from(size));
             }
-            let carried = bytes as f64 * 8.0 / (free as f64 * 1e-9);
-            let round = f64::from(trace.length_ms()) / (free as f64 * 1e-6);
+            let carried = bytes as f64 * 8.0 / free.as_secs_f64();
+            let round = f64::from(trace.length_ms()) / (free.as_secs_f64() * 1e3);
             let mean = trace.mean_rate().bits_per_sec() as f64;
             prop_assert!((carried / mean - 1.0).abs() <= round + 0.01, "{carried} of {mean}");
         }
@@ -297,12 +298,12 @@ mod tests {
         fn a_sparse_link_never_sends_early(packets in prop::collection::vec((0u64..30, 40u32..1_500), 1..300)) {
             let trace = Trace::new((1..50).filter(|ms| ms % 3 != 0).collect()).unwrap();
             let mut cursor = TraceCursor::new(trace);
-            let (mut now, mut free) = (0, 0);
+            let (mut now, mut free) = (Time::ZERO, Time::ZERO);
             for (gap, bytes) in packets {
-                now += gap * MS;
+                now += Duration::from_millis(gap);
                 let start = free.max(now);
                 free = cursor.transmission_ends(start, bytes);
-                prop_assert!(free >= start && free <= start + 5 * MS);
+                prop_assert!(free >= start && free <= start + Duration::from_millis(5));
             }
         }
     }

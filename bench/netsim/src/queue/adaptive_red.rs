@@ -19,16 +19,17 @@
 //!   present `maxp`, so the probability has no step.
 
 use std::fmt;
+use std::time::Duration;
 
-use fathom_units::{Invalid, Rate};
+use fathom_units::{Invalid, Rate, Time};
 
 use super::automatic_red::AutomaticRed;
 use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::red::{Red, red_qdisc};
 use super::tc::Qdisc;
 
-/// Least time between two changes, in nanoseconds.
-const BETWEEN: u64 = 500_000_000;
+/// Least time between two changes.
+const BETWEEN: Duration = Duration::from_millis(500);
 /// Lower bound of `maxp`.
 pub(super) const LEAST: f64 = 0.01;
 /// Upper bound of `maxp`.
@@ -67,19 +68,19 @@ fn side(red: &Red) -> Side {
 #[derive(Debug)]
 pub(super) struct Steered {
     pub(super) red: Red,
-    /// Time at which `maxp` last changed, in nanoseconds.
-    changed: u64,
+    /// Time at which `maxp` last changed.
+    changed: Time,
 }
 
 impl Steered {
     pub(super) fn new(red: Red) -> Self {
-        Self { red, changed: 0 }
+        Self { red, changed: Time::ZERO }
     }
 
     /// Moves `maxp` one step towards the target range, if a step in that direction is allowed and
     /// the last change is at least half a second ago.
-    pub(super) fn step(&mut self, now: u64, allowed: Allowed) {
-        if now.saturating_sub(self.changed) < BETWEEN {
+    pub(super) fn step(&mut self, now: Time, allowed: Allowed) {
+        if now < self.changed + BETWEEN {
             return;
         }
         let max_p = self.red.spec().max_p;
@@ -165,7 +166,7 @@ impl fmt::Display for AdaptiveRedSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Load, SECOND, Shared, Sources, arrival, moments};
+    use super::super::testing::{Load, SECOND, Shared, Sources, arrival, at, moments};
     use super::*;
 
     const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
@@ -182,7 +183,7 @@ mod tests {
     /// Returns maxp after an arrival at each of these milliseconds that finds `queued` packets.
     fn max_p_after(mut queue: AdaptiveRed, queued: usize, at_ms: &[u64]) -> f64 {
         for ms in at_ms {
-            queue.admit(&arrival(ms * 1_000_000, queued));
+            queue.admit(&arrival(Time::from_millis(*ms), queued));
         }
         queue.red().spec().max_p
     }
@@ -221,14 +222,14 @@ mod tests {
             rate: RATE,
             packet: 1_420,
             flows,
-            round_trips: [40_000_000, 120_000_000],
+            round_trips: [40, 120],
             ecn: true,
         };
         let queue = Shared::new(AdaptiveRed::new(&AutomaticRed::default(), RATE, 5));
         let mut sources = Sources::new(load, queue.clone());
-        sources.run(0, 100 * SECOND, SECOND, |_, _| {});
+        sources.run(at(0), at(100), SECOND, |_, _| {});
         let mut averages = Vec::new();
-        sources.run(100 * SECOND, 400 * SECOND, SECOND / 10, |_, _| {
+        sources.run(at(100), at(400), SECOND / 10, |_, _| {
             averages.push(queue.with(|q| q.red().average()))
         });
         (averages, queue.with(|q| q.red().spec().max_p))

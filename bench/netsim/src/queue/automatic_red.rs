@@ -110,7 +110,7 @@ impl AutomaticRed {
 
     /// Returns an empty RED queue for a link of this rate.
     pub(super) fn build(&self, rate: Rate, seed: u64) -> Red {
-        Red::new(self.red(rate), rate.time_for(u64::from(self.packet)).as_nanos() as u64, seed)
+        Red::new(self.red(rate), rate.time_for(self.packet.into()), seed)
     }
 
     /// Parses the text after the kind of queue; `max_p` bounds the initial probability.

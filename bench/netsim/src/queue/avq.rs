@@ -25,10 +25,11 @@
 
 use std::fmt;
 
-use fathom_units::{Invalid, Rate};
+use fathom_units::{Invalid, Rate, Time};
 
 use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
+use crate::nanos::nanos_between;
 
 /// AVQ as users write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,9 +92,9 @@ pub struct Avq {
     virtual_capacity: f64,
     /// Bytes in the virtual queue. It was last drained at `drained`.
     virtual_queue: f64,
-    drained: u64,
-    /// Time at which the virtual capacity last changed, in nanoseconds.
-    adapted: u64,
+    drained: Time,
+    /// Time at which the virtual capacity last changed.
+    adapted: Time,
 }
 
 impl Avq {
@@ -105,18 +106,18 @@ impl Avq {
             capacity,
             virtual_capacity: spec.gamma * capacity,
             virtual_queue: 0.0,
-            drained: 0,
-            adapted: 0,
+            drained: Time::ZERO,
+            adapted: Time::ZERO,
         }
     }
 
-    fn drain(&mut self, now: u64) {
+    fn drain(&mut self, now: Time) {
         let dt = seconds(self.drained, now);
         self.virtual_queue = (self.virtual_queue - self.virtual_capacity * dt).max(0.0);
         self.drained = now;
     }
 
-    fn adapt(&mut self, now: u64, bytes: f64) {
+    fn adapt(&mut self, now: Time, bytes: f64) {
         let AvqSpec { alpha, gamma, .. } = self.spec;
         let grown =
             self.virtual_capacity + alpha * gamma * self.capacity * seconds(self.adapted, now);
@@ -125,8 +126,8 @@ impl Avq {
     }
 }
 
-fn seconds(from: u64, to: u64) -> f64 {
-    to.saturating_sub(from) as f64 * 1e-9
+fn seconds(from: Time, to: Time) -> f64 {
+    nanos_between(from, to) as f64 * 1e-9
 }
 
 impl Queue for Avq {
@@ -181,7 +182,7 @@ impl Discipline for AvqSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Load, SECOND, Sources, arrival};
+    use super::super::testing::{Load, SECOND, Sources, arrival, at};
     use super::*;
 
     /// One million bytes per second.
@@ -193,7 +194,7 @@ mod tests {
 
     /// Returns a packet of 1000 bytes that arrives at this millisecond.
     fn packet(ms: u64, ecn_capable: bool) -> Arrival {
-        Arrival { bytes: 1_000, ecn_capable, ..arrival(ms * 1_000_000, 0) }
+        Arrival { bytes: 1_000, ecn_capable, ..arrival(Time::from_millis(ms), 0) }
     }
 
     #[test]
@@ -310,13 +311,13 @@ mod tests {
             (10, true, 0.9),
         ] {
             let load =
-                Load { rate, packet: 1_420, flows, round_trips: [40_000_000, 120_000_000], ecn };
+                Load { rate, packet: 1_420, flows, round_trips: [40, 120], ecn };
             let mut sources =
                 Sources::new(load, Avq::new(AvqSpec { gamma, ecn, ..AvqSpec::default() }, rate));
-            sources.run(0, 100 * SECOND, SECOND, |_, _| {});
-            let before = sources.link.stats(100 * SECOND);
-            sources.run(100 * SECOND, 300 * SECOND, SECOND, |_, _| {});
-            let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
+            sources.run(at(0), at(100), SECOND, |_, _| {});
+            let before = sources.link.stats(at(100));
+            sources.run(at(100), at(300), SECOND, |_, _| {});
+            let used = sources.utilisation(&before, at(100), at(300));
             assert!((used - gamma).abs() < 0.005, "{flows} flows, ecn {ecn}: {used} for {gamma}");
         }
     }

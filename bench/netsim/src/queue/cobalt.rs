@@ -26,11 +26,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::{Invalid, Rate, duration_text};
+use fathom_units::{Invalid, Rate, Time, duration_text};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
+use super::codel::control_law;
 use super::options::{self, OptionError, on_off};
 
 /// Rise of BLUE's probability when the queue is full, and its fall when the queue is empty (CAKE).
@@ -82,8 +83,7 @@ impl CobaltSpec {
     }
 }
 
-/// A COBALT queue. Its times are those at which packets leave the queue, in nanoseconds of
-/// simulated time.
+/// A COBALT queue. Its times are those at which packets leave the queue.
 #[derive(Debug)]
 pub struct Cobalt {
     spec: CobaltSpec,
@@ -95,10 +95,10 @@ pub struct Cobalt {
     /// Count that sets the distance between drops; 0 at rest.
     count: u32,
     /// Time of the next drop, or of the next decrement of the count.
-    next: u64,
+    next: Time,
     /// BLUE's probability. It last changed at `changed`.
     blue: f64,
-    changed: Option<u64>,
+    changed: Option<Time>,
     rng: Pcg64Mcg,
 }
 
@@ -106,28 +106,36 @@ impl Cobalt {
     /// Returns an empty queue for a link of this rate.
     pub fn new(spec: CobaltSpec, rate: Rate, seed: u64) -> Self {
         let rng = Pcg64Mcg::seed_from_u64(seed);
-        Self { spec, rate, full: 0, above: false, count: 0, next: 0, blue: 0.0, changed: None, rng }
+        Self {
+            spec,
+            rate,
+            full: 0,
+            above: false,
+            count: 0,
+            next: Time::ZERO,
+            blue: 0.0,
+            changed: None,
+            rng,
+        }
     }
 
     /// Returns `t + interval / sqrt(count)`, as in RFC 8289 §5.6.
-    fn control_law(&self, t: u64) -> u64 {
-        let interval = self.spec.interval.as_nanos() as f64;
-        t.saturating_add((interval / f64::from(self.count.max(1)).sqrt()) as u64)
+    fn control_law(&self, t: Time) -> Time {
+        control_law(t, self.spec.interval, self.count.max(1))
     }
 
     /// Changes BLUE's probability, at most once per target.
-    fn change_blue(&mut self, now: u64, by: f64) {
-        let target = self.spec.target.as_nanos() as u64;
-        if self.changed.is_none_or(|changed| now.saturating_sub(changed) > target) {
+    fn change_blue(&mut self, now: Time, by: f64) {
+        if self.changed.is_none_or(|changed| now.since(changed) > self.spec.target) {
             self.blue = (self.blue + by).clamp(0.0, 1.0);
             self.changed = Some(now);
         }
     }
 
     /// Returns whether CoDel's part drops or marks the packet that leaves at `leaves`.
-    fn picks(&mut self, wait: u64, leaves: u64) -> bool {
+    fn picks(&mut self, wait: Duration, leaves: Time) -> bool {
         let spared = self.rate.time_for(SPARED * u64::from(self.full)).max(self.spec.target);
-        let above = u128::from(wait) > spared.as_nanos();
+        let above = wait > spared;
         if above && !self.above {
             self.next = self.control_law(leaves);
         }
@@ -159,7 +167,7 @@ impl Queue for Cobalt {
         if a.queued_packets == 0 {
             self.change_blue(a.now, -FALL);
         }
-        let picked = self.picks(a.wait, a.now.saturating_add(a.wait));
+        let picked = self.picks(a.wait(), a.starts());
         let blue = self.blue > 0.0 && self.rng.random::<f64>() < self.blue;
         match picked {
             _ if blue => Admission::Drop,
@@ -204,16 +212,19 @@ impl Discipline for CobaltSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Load, SECOND, Sources, arrival, moments};
+    use super::super::testing::{Load, SECOND, Sources, arrival, at, moments};
     use super::*;
 
     const RATE: Rate = Rate::from_bits_per_sec(100_000_000);
-    const MS: u64 = 1_000_000;
 
     /// Returns a packet that arrives at millisecond `ms`, waits `wait_ms`, and finds ten full
     /// packets.
     fn packet(ms: u64, wait_ms: u64) -> Arrival {
-        Arrival { wait: wait_ms * MS, queued_bytes: 14_200, ..arrival(ms * MS, 10) }
+        Arrival {
+            free_at: Time::from_millis(ms + wait_ms),
+            queued_bytes: 14_200,
+            ..arrival(Time::from_millis(ms), 10)
+        }
     }
 
     fn marked(queue: &mut Cobalt, from: u64, to: u64, wait_ms: u64) -> Vec<u64> {
@@ -253,7 +264,7 @@ mod tests {
         assert!((600..710).contains(&dropped.count()));
         // After a long time with an empty queue the probability is zero.
         for ms in 2_000..40_000 {
-            queue.admit(&arrival(ms * MS, 0));
+            queue.admit(&arrival(Time::from_millis(ms), 0));
         }
         assert_eq!(queue.blue, 0.0);
     }
@@ -263,15 +274,15 @@ mod tests {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
             let load =
-                Load { rate, packet: 1_420, flows: 5, round_trips: [40 * MS, 120 * MS], ecn };
+                Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
             let mut sources = Sources::new(load, Cobalt::new(CobaltSpec::default(), rate, 1));
-            sources.run(0, 100 * SECOND, SECOND, |_, _| {});
-            let before = sources.link.stats(100 * SECOND);
+            sources.run(at(0), at(100), SECOND, |_, _| {});
+            let before = sources.link.stats(at(100));
             let mut waits = Vec::new();
-            sources.run(100 * SECOND, 300 * SECOND, SECOND / 100, |link, now| {
+            sources.run(at(100), at(300), SECOND / 100, |link, now| {
                 waits.push(link.queueing_delay(now).as_secs_f64() * 1e3);
             });
-            let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
+            let used = sources.utilisation(&before, at(100), at(300));
             // The bounds are those of CoDel's test.
             let (mean, _) = moments(&waits);
             assert!(mean < 20.0 && used > 0.95, "{mean} ms, {used}");

@@ -28,11 +28,21 @@
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::{Invalid, Rate, duration_text};
+use fathom_units::{Invalid, Rate, Time, duration_text};
 
 use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
 use super::tc::{Qdisc, ecn_word};
+use crate::nanos::nanos;
+
+/// A dropping state that begins within this many intervals of the last one continues from its count
+/// (RFC 8289 §5.5).
+pub(super) const RECENT: u32 = 16;
+
+/// Returns `t + interval / sqrt(count)` (RFC 8289 §5.6).
+pub(super) fn control_law(t: Time, interval: Duration, count: u32) -> Time {
+    t + Duration::from_nanos((nanos(interval) as f64 / f64::from(count).sqrt()) as u64)
+}
 
 /// CoDel as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +87,7 @@ impl CodelSpec {
     }
 }
 
-/// A CoDel queue. Its times are those at which packets leave the queue, in nanoseconds of simulated
-/// time.
+/// A CoDel queue. Its times are those at which packets leave the queue.
 #[derive(Debug)]
 pub struct Codel {
     spec: CodelSpec,
@@ -86,11 +95,11 @@ pub struct Codel {
     full: u32,
     /// Time at which the sojourn will have been above the target for an interval; `None` while it
     /// is below.
-    due: Option<u64>,
+    due: Option<Time>,
     /// Whether the queue is in the dropping state.
     dropping: bool,
     /// Time of the next drop in the dropping state.
-    next: u64,
+    next: Time,
     /// Count of the control law; `began_with` is its value at the start of this dropping state.
     count: u32,
     began_with: u32,
@@ -99,32 +108,26 @@ pub struct Codel {
 impl Codel {
     /// Returns an empty queue.
     pub fn new(spec: CodelSpec) -> Self {
-        Self { spec, full: 0, due: None, dropping: false, next: 0, count: 0, began_with: 0 }
+        Self { spec, full: 0, due: None, dropping: false, next: Time::ZERO, count: 0, began_with: 0 }
     }
 
-    fn interval(&self) -> u64 {
-        self.spec.interval.as_nanos() as u64
-    }
-
-    /// Returns `t + interval / sqrt(count)` (RFC 8289 §5.6).
-    fn control_law(&self, t: u64) -> u64 {
-        t.saturating_add((self.interval() as f64 / f64::from(self.count).sqrt()) as u64)
+    fn control_law(&self, t: Time) -> Time {
+        control_law(t, self.spec.interval, self.count)
     }
 
     /// Returns whether the sojourn has been above the target for an interval when this packet
     /// leaves at `leaves`.
-    fn persists(&mut self, a: &Arrival, leaves: u64) -> bool {
-        let below = u128::from(a.wait) < self.spec.target.as_nanos();
-        if below || a.queued_bytes <= u64::from(self.full) {
+    fn persists(&mut self, a: &Arrival, leaves: Time) -> bool {
+        if a.wait() < self.spec.target || a.queued_bytes <= u64::from(self.full) {
             self.due = None;
             return false;
         }
-        let due = *self.due.get_or_insert(leaves.saturating_add(self.interval()));
+        let due = *self.due.get_or_insert(leaves + self.spec.interval);
         leaves >= due
     }
 
     /// Returns whether the packet that leaves at `leaves` is dropped or marked.
-    fn picks(&mut self, a: &Arrival, leaves: u64) -> bool {
+    fn picks(&mut self, a: &Arrival, leaves: Time) -> bool {
         if !self.persists(a, leaves) {
             self.dropping = false;
             return false;
@@ -139,7 +142,7 @@ impl Codel {
         }
         self.dropping = true;
         let grown = self.count.saturating_sub(self.began_with);
-        let recent = leaves.saturating_sub(self.next) < 16 * self.interval();
+        let recent = leaves < self.next + RECENT * self.spec.interval;
         self.count = if grown > 1 && recent { grown } else { 1 };
         self.began_with = self.count;
         self.next = self.control_law(leaves);
@@ -153,7 +156,7 @@ impl Queue for Codel {
         if a.queued_packets >= self.spec.limit {
             return Admission::Drop;
         }
-        match self.picks(a, a.now.saturating_add(a.wait)) {
+        match self.picks(a, a.starts()) {
             false => Admission::Forward,
             true if self.spec.ecn && a.ecn_capable => Admission::Mark,
             true => Admission::Drop,
@@ -204,7 +207,7 @@ impl Discipline for CodelSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Load, SECOND, Sources, arrival, moments};
+    use super::super::testing::{Load, SECOND, Sources, arrival, at, moments};
     use fathom_units::Rate;
 
     use super::*;
@@ -212,7 +215,11 @@ mod tests {
     /// Returns a packet that arrives at millisecond `ms`, waits `wait_ms`, and finds ten full
     /// packets.
     fn packet(ms: u64, wait_ms: u64) -> Arrival {
-        Arrival { wait: wait_ms * 1_000_000, queued_bytes: 14_200, ..arrival(ms * 1_000_000, 10) }
+        Arrival {
+            free_at: Time::from_millis(ms + wait_ms),
+            queued_bytes: 14_200,
+            ..arrival(Time::from_millis(ms), 10)
+        }
     }
 
     /// Admits a packet every millisecond from `from` to `to`, each waiting `wait_ms`, and returns
@@ -310,15 +317,15 @@ mod tests {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
             let load =
-                Load { rate, packet: 1_420, flows: 5, round_trips: [40_000_000, 120_000_000], ecn };
+                Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
             let mut sources = Sources::new(load, Codel::new(CodelSpec::default()));
-            sources.run(0, 100 * SECOND, SECOND, |_, _| {});
-            let before = sources.link.stats(100 * SECOND);
+            sources.run(at(0), at(100), SECOND, |_, _| {});
+            let before = sources.link.stats(at(100));
             let mut waits = Vec::new();
-            sources.run(100 * SECOND, 300 * SECOND, SECOND / 100, |link, now| {
+            sources.run(at(100), at(300), SECOND / 100, |link, now| {
                 waits.push(link.queueing_delay(now).as_secs_f64() * 1e3);
             });
-            let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
+            let used = sources.utilisation(&before, at(100), at(300));
             // RFC 8289 §4 sets the target at a twentieth of the round trip to use nearly all of the
             // link. A full queue of 1000 packets would wait 1136 ms. The standing queue, measured
             // as the least wait of each interval, is about the target.

@@ -2,8 +2,9 @@
 //! type; and the declaration of a kind of queue.
 
 use std::fmt;
+use std::time::Duration;
 
-use fathom_units::{Invalid, Rate};
+use fathom_units::{Invalid, Rate, Time};
 
 use super::scheduler::Scheduler;
 use super::tc::Qdisc;
@@ -15,8 +16,8 @@ pub(super) const TYPICAL_PACKET: u32 = 1_420;
 /// An arriving packet, and the state of the queue at its arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Simulated time of the arrival, in nanoseconds.
-    pub now: u64,
+    /// Time of the arrival.
+    pub now: Time,
     /// Size of the packet in bytes, headers included.
     pub bytes: u32,
     /// Whether the packet may be marked instead of dropped.
@@ -25,10 +26,21 @@ pub struct Arrival {
     pub queued_packets: usize,
     /// Bytes of the packets ahead of this one.
     pub queued_bytes: u64,
-    /// Nanoseconds since the link went idle; 0 while the link sends.
-    pub idle: u64,
-    /// Nanoseconds until this packet's own transmission would start; 0 on an idle link.
-    pub wait: u64,
+    /// Time at which the link has sent the packets ahead, or sent the last one; it is idle since
+    /// then.
+    pub free_at: Time,
+}
+
+impl Arrival {
+    /// Returns the time at which this packet's own transmission would start.
+    pub fn starts(&self) -> Time {
+        self.now.max(self.free_at)
+    }
+
+    /// Returns the time until this packet's own transmission would start; zero on an idle link.
+    pub fn wait(&self) -> Duration {
+        self.free_at.since(self.now)
+    }
 }
 
 /// A queue's verdict.

@@ -39,11 +39,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::{Invalid, Rate, duration_text};
+use fathom_units::{Invalid, Rate, Time, duration_text};
 
 use super::discipline::{AnyQueue, Discipline, Kind};
 use super::options::{self, OptionError, on_off};
 use super::scheduler::{Packets, Queued, Scheduler};
+use crate::nanos::{nanos_between, whole_periods};
 use crate::sim::Ecn;
 
 /// RFC 9332 appendix A.1: gains of the controller, before division by the worst round trip.
@@ -136,19 +137,19 @@ impl DualPi2Spec {
     }
 }
 
-/// Both queues. Times are in nanoseconds of simulated time.
+/// Both queues.
 #[derive(Debug)]
 pub struct DualPi2 {
     spec: DualPi2Spec,
-    /// Nanoseconds between updates.
-    period: u64,
+    /// Time between updates.
+    period: Duration,
     alpha: f64,
     beta: f64,
     /// Base probability `p'`.
     base: f64,
     /// Wait at the last update, in seconds.
     wait_before: f64,
-    next_update: u64,
+    next_update: Time,
     low: Packets,
     classic: Packets,
     /// Bytes that C may send before L: credit that C gains while L is served first.
@@ -177,15 +178,15 @@ impl DualPi2 {
     /// Returns empty queues.
     pub fn new(spec: DualPi2Spec) -> Self {
         let (period, rtt) = (spec.period(), spec.rtt.as_secs_f64());
-        let nanos = (period * 1e9) as u64;
+        let time = Duration::from_nanos((period * 1e9) as u64);
         Self {
             spec,
-            period: nanos,
+            period: time,
             alpha: ALPHA * period / (rtt * rtt),
             beta: BETA / rtt,
             base: 0.0,
             wait_before: 0.0,
-            next_update: nanos,
+            next_update: Time::ZERO + time,
             low: Packets::default(),
             classic: Packets::default(),
             earned: 0.0,
@@ -209,27 +210,25 @@ impl DualPi2 {
         self.coupled() >= 1.0
     }
 
-    /// Returns the marking probability of L's own AQM for a packet that has waited `wait`
-    /// nanoseconds.
-    fn native(&self, wait: u64) -> f64 {
-        let wait = Duration::from_nanos(wait).saturating_sub(self.spec.min);
+    /// Returns the marking probability of L's own AQM for a packet that has waited this long.
+    fn native(&self, wait: Duration) -> f64 {
+        let wait = wait.saturating_sub(self.spec.min);
         (wait.as_secs_f64() / self.spec.range.as_secs_f64()).min(1.0)
     }
 
     /// Makes the updates that are due by `now`. No packet has entered or left the queues since the
     /// last call.
-    fn advance(&mut self, now: u64) {
+    fn advance(&mut self, now: Time) {
         while self.next_update <= now {
             let at = self.next_update;
             let wait_of =
-                |queue: &Packets| queue.head().map_or(0, |head| at.saturating_sub(head.arrived));
+                |queue: &Packets| queue.head().map_or(0, |head| nanos_between(head.arrived, at));
             let wait = wait_of(&self.low).max(wait_of(&self.classic)) as f64 * 1e-9;
             self.update(wait);
             self.next_update += self.period;
             if self.base == 0.0 && self.low.len() + self.classic.len() == 0 {
                 // Further updates change nothing.
-                self.next_update +=
-                    now.saturating_sub(self.next_update) / self.period * self.period;
+                self.next_update += whole_periods(self.next_update, now, self.period);
                 self.wait_before = 0.0;
             }
         }
@@ -266,7 +265,7 @@ impl DualPi2 {
 
     /// Decides on a packet from L: `None` if it is dropped, otherwise whether it is marked.
     /// `before` is the number of packets in L, including this one.
-    fn judge_low(&mut self, now: u64, packet: &Queued, before: usize) -> Option<bool> {
+    fn judge_low(&mut self, now: Time, packet: &Queued, before: usize) -> Option<bool> {
         let coupled = self.coupled();
         if self.is_overloaded() {
             let picked = self.squared();
@@ -274,7 +273,7 @@ impl DualPi2 {
                 .then(|| self.low_marks.comes_up(coupled.min(1.0)));
         }
         let native =
-            if before > UNMARKED { self.native(now.saturating_sub(packet.arrived)) } else { 0.0 };
+            if before > UNMARKED { self.native(now.since(packet.arrived)) } else { 0.0 };
         Some(self.low_marks.comes_up(native.max(coupled)))
     }
 
@@ -302,7 +301,7 @@ impl Scheduler for DualPi2 {
         }
     }
 
-    fn dequeue(&mut self, now: u64, dropped: &mut Vec<Queued>) -> Option<(Queued, bool)> {
+    fn dequeue(&mut self, now: Time, dropped: &mut Vec<Queued>) -> Option<(Queued, bool)> {
         self.advance(now);
         loop {
             let low_first = self.low_goes_first()?;
@@ -367,15 +366,15 @@ impl Discipline for DualPi2Spec {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{SECOND, Served, packet};
+    use super::super::testing::{Served, at, packet};
     use super::*;
 
-    const MS: u64 = 1_000_000;
+    const MS: Duration = Duration::from_millis(1);
 
     /// Returns queues with a constant base probability.
     fn with_base(base: f64, ecn: bool) -> DualPi2 {
         let mut queue = DualPi2::new(DualPi2Spec { ecn, ..DualPi2Spec::default() });
-        (queue.base, queue.next_update) = (base, u64::MAX);
+        (queue.base, queue.next_update) = (base, Time::from_nanos(u64::MAX));
         queue
     }
 
@@ -384,8 +383,9 @@ mod tests {
     fn judged(base: f64, packet_ecn: Option<Ecn>, ecn: bool) -> (usize, usize) {
         let (mut queue, mut dropped, mut marked) = (with_base(base, ecn), Vec::new(), 0);
         for n in 0..10_000 {
-            queue.enqueue(packet(n, 0, u64::from(n) * MS, 1_000, packet_ecn), 0, &mut dropped);
-            let next = queue.dequeue(u64::from(n) * MS, &mut dropped);
+            let now = Time::from_millis(n.into());
+            queue.enqueue(packet(n, 0, now, 1_000, packet_ecn), 0, &mut dropped);
+            let next = queue.dequeue(now, &mut dropped);
             marked += usize::from(next.is_some_and(|(_, mark)| mark));
         }
         (marked, dropped.len())
@@ -418,15 +418,15 @@ mod tests {
     #[test]
     fn the_ramp_marks_what_waits_too_long() {
         let queue = with_base(0.0, true);
-        let at = [0, 800, 1_000, 1_200, 5_000].map(|us| queue.native(us * 1_000));
+        let at = [0, 800, 1_000, 1_200, 5_000].map(|us| queue.native(Duration::from_micros(us)));
         assert_eq!(at.map(|p| (p * 1e9).round() / 1e9), [0.0, 0.0, 0.5, 1.0, 1.0]);
         // A packet with nothing waiting behind it is not marked for its wait.
         let (mut queue, mut dropped) = (with_base(0.0, true), Vec::new());
         for n in 0..3 {
-            queue.enqueue(packet(n, 0, 0, 1_000, Some(Ecn::Ect1)), 0, &mut dropped);
+            queue.enqueue(packet(n, 0, Time::ZERO, 1_000, Some(Ecn::Ect1)), 0, &mut dropped);
         }
         let marks: Vec<bool> =
-            (0..3).map(|_| queue.dequeue(10 * MS, &mut dropped).unwrap().1).collect();
+            (0..3).map(|_| queue.dequeue(Time::from_millis(10), &mut dropped).unwrap().1).collect();
         assert_eq!(
             marks,
             [false, true, false],
@@ -443,10 +443,10 @@ mod tests {
                 && (queue.beta - 3.0).abs() < 1e-12
                 && queue.period == 15 * MS
         );
-        queue.enqueue(packet(0, 0, 0, 1_000, None), 0, &mut dropped);
+        queue.enqueue(packet(0, 0, Time::ZERO, 1_000, None), 0, &mut dropped);
         let (mut expected, mut before) = (0.0f64, 0.0);
         for n in 1..=10u64 {
-            queue.advance(n * 15 * MS);
+            queue.advance(Time::from_millis(n * 15));
             let wait = n as f64 * 0.015;
             expected = (expected + 0.15 * (wait - 0.015) + 3.0 * (wait - before)).clamp(0.0, 1.0);
             before = wait;
@@ -454,10 +454,10 @@ mod tests {
         }
         // With nothing queued, the base probability falls to zero, however long the queue is not
         // used.
-        while queue.dequeue(200 * MS, &mut dropped).is_some() {}
-        queue.advance(3_600 * SECOND);
+        while queue.dequeue(Time::from_millis(200), &mut dropped).is_some() {}
+        queue.advance(at(3_600));
         assert_eq!((queue.base, queue.wait_before), (0.0, 0.0));
-        assert!(queue.next_update > 3_600 * SECOND);
+        assert!(queue.next_update > at(3_600));
     }
 
     #[test]
@@ -466,10 +466,10 @@ mod tests {
         let mut served = Served::new(8_000_000, "dualpi2:target=10s,rtt=10s", 1);
         for ms in 0..4_000u64 {
             for (flow, ecn) in [(0, None), (1, Some(Ecn::Ect1))] {
-                served.arrive(packet(ms as u32, flow, ms * MS, 1_000, ecn));
+                served.arrive(packet(ms as u32, flow, Time::from_millis(ms), 1_000, ecn));
             }
         }
-        let [classic, low] = [0, 1].map(|flow| served.bytes(flow, 1_000 * MS, 4_000 * MS));
+        let [classic, low] = [0, 1].map(|flow| served.bytes(flow, at(1), at(4)));
         // L brings as many packets as the link carries, and C gets a tenth: the rest of L waits.
         assert!((classic as f64 / (classic + low) as f64 - 0.1).abs() < 0.001, "{classic} {low}");
     }
@@ -478,12 +478,12 @@ mod tests {
     fn a_low_latency_packet_overtakes_the_classic_queue() {
         let mut served = Served::new(8_000_000, "dualpi2", 1);
         for n in 0..20 {
-            served.arrive(packet(n, 0, 0, 1_000, None));
+            served.arrive(packet(n, 0, Time::ZERO, 1_000, None));
         }
-        served.arrive(packet(100, 1, 5 * MS + 1, 1_000, Some(Ecn::Ect1)));
-        served.run_until(SECOND);
+        served.arrive(packet(100, 1, Time::from_nanos(5_000_001), 1_000, Some(Ecn::Ect1)));
+        served.run_until(at(1));
         let out = served.sent.iter().find(|sent| sent.packet.packet == 100).unwrap().out;
-        assert_eq!(out, 7 * MS, "behind the packet in transmission");
+        assert_eq!(out, Time::from_millis(7), "behind the packet in transmission");
     }
 
     #[test]

@@ -30,8 +30,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::{Invalid, Rate, duration_text};
+use fathom_units::{Invalid, Rate, Time, duration_text};
 
+use super::codel::{RECENT, control_law};
 use super::discipline::{AnyQueue, Discipline, Kind};
 use super::options::{self, OptionError, on_off};
 use super::scheduler::{Packets, Queued, Scheduler};
@@ -40,9 +41,6 @@ use crate::hash::mix;
 
 /// Most packets dropped at once at the limit (RFC 8290 §4.1).
 const DROP_BATCH: usize = 64;
-/// A dropping state that begins within this many intervals of the last one continues from its count
-/// (RFC 8289 §5.5).
-const RECENT: u64 = 16;
 
 /// FQ-CoDel as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,48 +98,42 @@ impl FqCodelSpec {
     }
 }
 
-/// CoDel's settings, in nanoseconds and bytes.
+/// CoDel's settings.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
-    target: u64,
-    interval: u64,
+    target: Duration,
+    interval: Duration,
     ecn: bool,
-    /// Largest packet seen, used as the full packet.
+    /// Largest packet seen, in bytes, used as the full packet.
     full: u64,
 }
 
 /// CoDel's state of one queue, with the names of `codel.rs`.
 #[derive(Debug, Default)]
 struct CodelState {
-    due: Option<u64>,
+    due: Option<Time>,
     dropping: bool,
-    next: u64,
+    next: Time,
     count: u32,
     began_with: u32,
 }
 
 impl CodelState {
-    /// Returns `t + interval / sqrt(count)` (RFC 8289 §5.6).
-    fn control_law(&self, t: u64, interval: u64) -> u64 {
-        t.saturating_add((interval as f64 / f64::from(self.count).sqrt()) as u64)
-    }
-
     /// Returns whether the sojourn has been above the target for an interval when `packet` leaves
     /// and `left` bytes stay behind.
-    fn persists(&mut self, now: u64, packet: &Queued, left: u64, settings: &Settings) -> bool {
-        let sojourn = now.saturating_sub(packet.arrived);
-        if sojourn < settings.target || left <= settings.full {
+    fn persists(&mut self, now: Time, packet: &Queued, left: u64, settings: &Settings) -> bool {
+        if now.since(packet.arrived) < settings.target || left <= settings.full {
             self.due = None;
             return false;
         }
-        now >= *self.due.get_or_insert(now.saturating_add(settings.interval))
+        now >= *self.due.get_or_insert(now + settings.interval)
     }
 
     /// Returns the next packet of `queue` and whether it is marked. Packets dropped before it are
     /// appended to `dropped`.
     fn dequeue(
         &mut self,
-        now: u64,
+        now: Time,
         queue: &mut Packets,
         settings: &Settings,
         dropped: &mut Vec<Queued>,
@@ -157,7 +149,7 @@ impl CodelState {
         while begins || (self.dropping && now >= self.next) {
             if !begins {
                 self.count = self.count.saturating_add(1);
-                self.next = self.control_law(self.next, settings.interval);
+                self.next = control_law(self.next, settings.interval, self.count);
             }
             if settings.ecn && packet.ecn.is_some() {
                 return Some((packet, true));
@@ -178,7 +170,7 @@ impl CodelState {
     /// interval.
     fn take(
         &mut self,
-        now: u64,
+        now: Time,
         queue: &mut Packets,
         settings: &Settings,
     ) -> Option<(Queued, bool)> {
@@ -191,13 +183,13 @@ impl CodelState {
     }
 
     /// Enters the dropping state.
-    fn begin(&mut self, now: u64, interval: u64) {
+    fn begin(&mut self, now: Time, interval: Duration) {
         self.dropping = true;
         let grown = self.count.saturating_sub(self.began_with);
-        let recent = now.saturating_sub(self.next) < RECENT * interval;
+        let recent = now < self.next + RECENT * interval;
         self.count = if grown > 1 && recent { grown } else { 1 };
         self.began_with = self.count;
-        self.next = self.control_law(now, interval);
+        self.next = control_law(now, interval, self.count);
     }
 }
 
@@ -212,7 +204,7 @@ struct FlowQueue {
     in_line: bool,
 }
 
-/// FQ-CoDel's queues. Times are in nanoseconds of simulated time.
+/// FQ-CoDel's queues.
 #[derive(Debug)]
 pub struct FqCodel {
     spec: FqCodelSpec,
@@ -229,12 +221,11 @@ pub struct FqCodel {
 impl FqCodel {
     /// Returns empty queues; `seed` seeds the hash.
     pub fn new(spec: FqCodelSpec, seed: u64) -> Self {
-        let nanos = |d: Duration| d.as_nanos() as u64;
         Self {
             spec,
             settings: Settings {
-                target: nanos(spec.target),
-                interval: nanos(spec.interval),
+                target: spec.target,
+                interval: spec.interval,
                 ecn: spec.ecn,
                 full: 0,
             },
@@ -292,7 +283,7 @@ impl Scheduler for FqCodel {
         }
     }
 
-    fn dequeue(&mut self, now: u64, dropped: &mut Vec<Queued>) -> Option<(Queued, bool)> {
+    fn dequeue(&mut self, now: Time, dropped: &mut Vec<Queued>) -> Option<(Queued, bool)> {
         loop {
             let is_new = !self.new.is_empty();
             let line = if is_new { &mut self.new } else { &mut self.old };
@@ -381,11 +372,9 @@ impl Discipline for FqCodelSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{SECOND, Served, packet};
+    use super::super::testing::{Served, at, packet};
     use super::*;
     use crate::sim::Ecn;
-
-    const MS: u64 = 1_000_000;
 
     #[test]
     fn backlogged_flows_get_the_same_within_a_quantum() {
@@ -395,13 +384,14 @@ mod tests {
         let mut number = 0;
         for us in 0..2_000_000u64 {
             for (flow, size) in sizes.iter().enumerate().filter(|(_, size)| us % **size == 0) {
-                served.arrive(packet(number, flow as u64, us * 1_000, *size as u32, None));
+                served.arrive(packet(number, flow as u64, Time::from_micros(us), *size as u32, None));
                 number += 1;
             }
         }
         // Between any two moments, once all flows are backlogged.
         for (from, to) in [(100, 200), (100, 1_900), (777, 1_234), (1_500, 1_510)] {
-            let bytes = [0, 1, 2].map(|flow| served.bytes(flow, from * MS, to * MS));
+            let (start, end) = (Time::from_millis(from), Time::from_millis(to));
+            let bytes = [0, 1, 2].map(|flow| served.bytes(flow, start, end));
             let spread = bytes.iter().max().unwrap() - bytes.iter().min().unwrap();
             // One turn more or less, and the packet that ended it.
             assert!(spread <= 1_514 + 1_500, "{bytes:?} from {from} ms to {to} ms");
@@ -413,27 +403,23 @@ mod tests {
         let mut served = Served::new(8_000_000, "fq-codel:target=100s,interval=100s", 1);
         // Flow 0 keeps a queue of 100 packets and more; flow 1 has a packet every 20 ms.
         for n in 0..100 {
-            served.arrive(packet(n, 0, 0, 1_000, None));
+            served.arrive(packet(n, 0, Time::ZERO, 1_000, None));
         }
         for n in 0..50u64 {
             for i in 0..20 {
-                served.arrive(packet(
-                    1_000 + 20 * n as u32 + i,
-                    0,
-                    n * 20 * MS + u64::from(i) * MS,
-                    1_000,
-                    None,
-                ));
+                let at = Time::from_millis(n * 20 + u64::from(i));
+                served.arrive(packet(1_000 + 20 * n as u32 + i, 0, at, 1_000, None));
             }
-            served.arrive(packet(100 + n as u32, 1, n * 20 * MS + 19 * MS + 500_000, 200, None));
+            let at = Time::from_micros(n * 20_000 + 19_500);
+            served.arrive(packet(100 + n as u32, 1, at, 200, None));
         }
-        served.run_until(10 * SECOND);
-        let waits: Vec<u64> = (served.sent.iter().filter(|sent| sent.packet.flow == 1))
-            .map(|sent| sent.out - sent.packet.arrived)
+        served.run_until(at(10));
+        let waits: Vec<Duration> = (served.sent.iter().filter(|sent| sent.packet.flow == 1))
+            .map(|sent| sent.out.since(sent.packet.arrived))
             .collect();
         // The packet in transmission takes 1 ms at most, and the packet itself 0.2 ms.
         assert_eq!(waits.len(), 50);
-        assert!(waits.iter().all(|wait| *wait <= 1_200_000), "{waits:?}");
+        assert!(waits.iter().all(|wait| *wait <= Duration::from_micros(1_200)), "{waits:?}");
     }
 
     #[test]
@@ -443,9 +429,9 @@ mod tests {
             // 20 packets at once, then one per millisecond, which is the rate of the link: each
             // waits 20 ms.
             for n in 0..620u64 {
-                served.arrive(packet(n as u32, 7, n.saturating_sub(20) * MS, 1_000, ecn));
+                served.arrive(packet(n as u32, 7, Time::from_millis(n.saturating_sub(20)), 1_000, ecn));
             }
-            let at = |out: u64| (out - MS) / MS; // when its transmission began
+            let at = |out: Time| out.as_nanos() / 1_000_000 - 1; // when its transmission began
             let marks: Vec<u64> =
                 served.sent.iter().filter(|s| s.mark).map(|s| at(s.out)).collect();
             if marked {
@@ -466,10 +452,10 @@ mod tests {
     fn the_longest_queue_pays_at_the_limit() {
         let mut served = Served::new(8_000, "fq-codel:limit=100p,target=100s,interval=100s", 1);
         for n in 0..10 {
-            served.arrive(packet(n, 1, 0, 1_000, None));
+            served.arrive(packet(n, 1, Time::ZERO, 1_000, None));
         }
         for n in 0..91 {
-            served.arrive(packet(100 + n, 2, 1, 1_000, None));
+            served.arrive(packet(100 + n, 2, Time::from_nanos(1), 1_000, None));
         }
         // 101 packets: half of the 91 packets of flow 2 are dropped, from the head.
         let lost: Vec<u32> = served.dropped.iter().map(|packet| packet.packet).collect();
@@ -478,7 +464,7 @@ mod tests {
             (lost.len(), lost.iter().min(), lost.iter().max()),
             (46, Some(&100), Some(&145))
         );
-        let stats = served.link.stats(2);
+        let stats = served.link.stats(Time::from_nanos(2));
         assert_eq!(
             (stats.arrived, stats.admitted, stats.dropped, stats.departed),
             (101, 55, 46, 0)

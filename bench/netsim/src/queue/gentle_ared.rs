@@ -92,7 +92,9 @@ impl fmt::Display for GentleAredSpec {
 #[cfg(test)]
 mod tests {
     use super::super::adaptive_red::AdaptiveRed;
-    use super::super::testing::{Load, SECOND, Shared, Sources, arrival, moments};
+    use super::super::testing::{Load, SECOND, Shared, Sources, arrival, at, moments};
+    use fathom_units::Time;
+
     use super::*;
 
     const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
@@ -103,7 +105,7 @@ mod tests {
         let spec = AutomaticRed { weight: Some(1.0), max_p: start, ..AutomaticRed::default() };
         let mut queue = GentleAred::new(&spec, RATE, 3);
         for (ms, queued) in arrivals {
-            queue.admit(&arrival(ms * 1_000_000, *queued));
+            queue.admit(&arrival(Time::from_millis(*ms), *queued));
         }
         queue.red().spec().max_p
     }
@@ -155,9 +157,9 @@ mod tests {
     fn run<Q: Queue + 'static>(load: Load, queue: Q, red: fn(&Q) -> &Red) -> [f64; 4] {
         let queue = Shared::new(queue);
         let mut sources = Sources::new(load, queue.clone());
-        sources.run(0, 300 * SECOND, SECOND, |_, _| {});
+        sources.run(at(0), at(300), SECOND, |_, _| {});
         let (mut queues, mut averages) = (Vec::new(), Vec::new());
-        sources.run(300 * SECOND, 500 * SECOND, SECOND / 50, |link, now| {
+        sources.run(at(300), at(500), SECOND / 50, |link, now| {
             queues.push(link.queue_length(now) as f64);
             averages.push(queue.with(|q| red(q).average()));
         });
@@ -183,7 +185,7 @@ mod tests {
             ..AutomaticRed::default()
         };
         for (ms, plain_too) in [(25, false), (100, true)] {
-            let round_trips = [ms * 1_000_000, ms * 1_100_000];
+            let round_trips = [ms, ms * 11 / 10];
             let load = Load { rate, packet: 1_500, flows: 10, round_trips, ecn: false };
             let adaptive = run(load, AdaptiveRed::new(&spec, rate, 5), AdaptiveRed::red);
             let gentle = run(load, GentleAred::new(&spec, rate, 5), GentleAred::red);

@@ -44,16 +44,17 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use fathom_units::{Invalid, Rate, duration_text};
+use fathom_units::{Invalid, Rate, Time, duration_text};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
 use super::tc::{Qdisc, ecn_word};
+use crate::nanos::{nanos, whole_periods};
 
-/// RFC 8033 §4.4: length of a burst that passes, in nanoseconds.
-const BURST: u64 = 150_000_000;
+/// RFC 8033 §4.4: length of a burst that passes.
+const BURST: Duration = Duration::from_millis(150);
 /// RFC 8033 §5.1: largest probability at which packets are marked instead of dropped.
 const MARK_UP_TO: f64 = 0.1;
 /// RFC 8033 §4.1: probability below which nothing is dropped while the wait is below half the
@@ -130,7 +131,7 @@ impl PieSpec {
     }
 }
 
-/// A PIE queue. Times are in nanoseconds of simulated time.
+/// A PIE queue.
 #[derive(Debug)]
 pub struct Pie {
     spec: PieSpec,
@@ -139,13 +140,13 @@ pub struct Pie {
     wait: f64,
     wait_before: f64,
     /// Time for which packets still pass.
-    burst: u64,
+    burst: Duration,
     /// Sum of the probabilities since the last drop.
     sum: f64,
     /// Packets whose transmission had not begun at the last arrival: when it begins, and their
     /// waits.
-    waiting: VecDeque<(u64, u64)>,
-    next_update: u64,
+    waiting: VecDeque<(Time, Duration)>,
+    next_update: Time,
     /// Largest packet seen, in bytes, used as the full packet.
     full: u32,
     rng: Pcg64Mcg,
@@ -162,22 +163,21 @@ impl Pie {
             burst: BURST,
             sum: 0.0,
             waiting: VecDeque::new(),
-            next_update: spec.tupdate.as_nanos() as u64,
+            next_update: Time::ZERO + spec.tupdate,
             full: 0,
             rng: Pcg64Mcg::seed_from_u64(seed),
         }
     }
 
     /// Measures the wait and makes the updates that are due up to `now`.
-    fn advance(&mut self, now: u64) {
+    fn advance(&mut self, now: Time) {
         while self.next_update <= now {
             self.measure(self.next_update);
             self.update();
-            self.next_update += self.spec.tupdate.as_nanos() as u64;
+            self.next_update += self.spec.tupdate;
             if self.is_at_rest() {
                 // Further updates change nothing.
-                let tupdate = self.spec.tupdate.as_nanos() as u64;
-                self.next_update += now.saturating_sub(self.next_update) / tupdate * tupdate;
+                self.next_update += whole_periods(self.next_update, now, self.spec.tupdate);
             }
         }
         self.measure(now);
@@ -191,11 +191,11 @@ impl Pie {
     }
 
     /// Measures the wait of the packet whose transmission began last by `now`.
-    fn measure(&mut self, now: u64) {
+    fn measure(&mut self, now: Time) {
         while let Some((_, wait)) = self.waiting.front().copied().filter(|(start, _)| *start <= now)
         {
             self.waiting.pop_front();
-            self.wait = if self.waiting.is_empty() { 0.0 } else { wait as f64 * 1e-9 };
+            self.wait = if self.waiting.is_empty() { 0.0 } else { nanos(wait) as f64 * 1e-9 };
         }
     }
 
@@ -217,11 +217,7 @@ impl Pie {
         }
         let calm =
             self.wait < target / 2.0 && self.wait_before < target / 2.0 && self.probability == 0.0;
-        self.burst = if calm {
-            BURST
-        } else {
-            self.burst.saturating_sub(self.spec.tupdate.as_nanos() as u64)
-        };
+        self.burst = if calm { BURST } else { self.burst.saturating_sub(self.spec.tupdate) };
         self.wait_before = self.wait;
     }
 
@@ -229,7 +225,7 @@ impl Pie {
     fn picks(&mut self, a: &Arrival) -> bool {
         let short =
             self.wait < self.spec.target.as_secs_f64() / 2.0 && self.probability < SPARED_BELOW;
-        if self.burst > 0 || short || a.queued_bytes <= 2 * u64::from(self.full) {
+        if !self.burst.is_zero() || short || a.queued_bytes <= 2 * u64::from(self.full) {
             return false;
         }
         if self.probability == 0.0 {
@@ -276,7 +272,7 @@ impl Queue for Pie {
             }
         };
         if admission != Admission::Drop {
-            self.waiting.push_back((a.now.saturating_add(a.wait), a.wait));
+            self.waiting.push_back((a.starts(), a.wait()));
         }
         admission
     }
@@ -330,15 +326,17 @@ impl Discipline for PieSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Load, SECOND, Sources, arrival, moments};
+    use super::super::testing::{Load, SECOND, Sources, arrival, at, moments};
     use super::*;
-
-    const MS: u64 = 1_000_000;
 
     /// Returns a packet that arrives at millisecond `ms`, waits `wait_ms`, and finds ten full
     /// packets.
     fn packet(ms: u64, wait_ms: u64) -> Arrival {
-        Arrival { wait: wait_ms * MS, queued_bytes: 14_200, ..arrival(ms * MS, 10) }
+        Arrival {
+            free_at: Time::from_millis(ms + wait_ms),
+            queued_bytes: 14_200,
+            ..arrival(Time::from_millis(ms), 10)
+        }
     }
 
     #[test]
@@ -387,8 +385,8 @@ mod tests {
     #[test]
     fn drops_are_neither_close_nor_far_apart() {
         let mut pie = Pie::new(PieSpec { ecn: false, ..PieSpec::default() }, 1);
-        (pie.burst, pie.wait, pie.probability) = (0, 1.0, 0.05);
-        pie.next_update = u64::MAX;
+        (pie.burst, pie.wait, pie.probability) = (Duration::ZERO, 1.0, 0.05);
+        pie.next_update = Time::from_nanos(u64::MAX);
         let dropped: Vec<u64> =
             (0..100_000).filter(|n| pie.admit(&packet(*n, 30)) == Admission::Drop).collect();
         let gaps: Vec<u64> = dropped.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -405,7 +403,7 @@ mod tests {
         for (probability, expected) in [(0.09, Admission::Mark), (0.11, Admission::Drop)] {
             let mut pie = Pie::new(PieSpec::default(), 1);
             (pie.burst, pie.wait, pie.probability, pie.next_update) =
-                (0, 1.0, probability, u64::MAX);
+                (Duration::ZERO, 1.0, probability, Time::from_nanos(u64::MAX));
             let verdicts: Vec<_> = (0..1_000).map(|n| pie.admit(&packet(n, 30))).collect();
             assert!(verdicts.contains(&expected));
             assert!(
@@ -421,15 +419,15 @@ mod tests {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
             let load =
-                Load { rate, packet: 1_420, flows: 5, round_trips: [40 * MS, 120 * MS], ecn };
+                Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
             let mut sources = Sources::new(load, Pie::new(PieSpec::default(), 1));
-            sources.run(0, 100 * SECOND, SECOND, |_, _| {});
-            let before = sources.link.stats(100 * SECOND);
+            sources.run(at(0), at(100), SECOND, |_, _| {});
+            let before = sources.link.stats(at(100));
             let mut waits = Vec::new();
-            sources.run(100 * SECOND, 300 * SECOND, SECOND / 100, |link, now| {
+            sources.run(at(100), at(300), SECOND / 100, |link, now| {
                 waits.push(link.queueing_delay(now).as_secs_f64() * 1e3);
             });
-            let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
+            let used = sources.utilisation(&before, at(100), at(300));
             let (mean, _) = moments(&waits);
             assert!((10.0..20.0).contains(&mean) && used > 0.95, "{mean} ms, {used}");
         }

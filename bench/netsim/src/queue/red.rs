@@ -25,14 +25,16 @@
 //!   not decay the average again.
 
 use std::fmt;
+use std::time::Duration;
 
-use fathom_units::{Invalid, Rate, math};
+use fathom_units::{Invalid, Rate, Time, math};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue, TYPICAL_PACKET};
 use super::options::{self, OptionError, on_off};
 use super::tc::Qdisc;
+use crate::nanos::{nanos, nanos_between};
 
 /// Probability below which `mark=p` marks; from this value on it drops (ns-2 since April 2002).
 const MARK_BELOW: f64 = 0.1;
@@ -176,8 +178,8 @@ impl RedSpec {
 pub struct Red {
     spec: RedSpec,
     average: f64,
-    /// Simulated time, in nanoseconds, up to which idle time has decayed the average.
-    aged_to: u64,
+    /// Time up to which idle time has decayed the average.
+    aged_to: Time,
     /// Packets forwarded since the last mark or drop, or since the probability was last 0.
     count: u32,
     /// Nanoseconds that a typical packet takes to send: the time unit of the average's decay on an
@@ -187,14 +189,14 @@ pub struct Red {
 }
 
 impl Red {
-    /// Returns an empty queue; `packet_time` is in nanoseconds.
-    pub fn new(spec: RedSpec, packet_time: u64, seed: u64) -> Self {
+    /// Returns an empty queue. `packet_time` is the time that a typical packet takes to send.
+    pub fn new(spec: RedSpec, packet_time: Duration, seed: u64) -> Self {
         Self {
             spec,
             average: 0.0,
-            aged_to: 0,
+            aged_to: Time::ZERO,
             count: 0,
-            packet_time: packet_time.max(1) as f64,
+            packet_time: nanos(packet_time).max(1) as f64,
             rng: Pcg64Mcg::seed_from_u64(seed),
         }
     }
@@ -218,7 +220,8 @@ impl Red {
     pub(super) fn weigh(&mut self, a: &Arrival) {
         let w = self.spec.weight;
         if a.queued_packets == 0 && w < 1.0 {
-            let missed = a.idle.min(a.now.saturating_sub(self.aged_to)) as f64 / self.packet_time;
+            let idle = nanos_between(a.free_at.max(self.aged_to), a.now);
+            let missed = idle as f64 / self.packet_time;
             // After a long idle time nothing is left of the average; the clamp keeps the exponent
             // in range.
             self.average *= math::exp((missed * math::ln(1.0 - w)).max(-100.0));
@@ -292,11 +295,7 @@ impl Discipline for RedSpec {
     }
 
     fn build(&self, rate: Rate, seed: u64) -> AnyQueue {
-        AnyQueue::fifo(Red::new(
-            *self,
-            rate.time_for(u64::from(TYPICAL_PACKET)).as_nanos() as u64,
-            seed,
-        ))
+        AnyQueue::fifo(Red::new(*self, rate.time_for(TYPICAL_PACKET.into()), seed))
     }
 
     fn packet_limit(&self, _rate: Rate) -> Option<usize> {
@@ -351,20 +350,19 @@ mod tests {
 
     fn arrival(queued_packets: usize, ecn_capable: bool) -> Arrival {
         Arrival {
-            now: 0,
+            now: Time::ZERO,
             bytes: 1_420,
             ecn_capable,
             queued_packets,
             queued_bytes: 0,
-            idle: 0,
-            wait: 0,
+            free_at: Time::ZERO,
         }
     }
 
     /// Returns the verdicts on `count` packets at an average of exactly `queued`: a weight of 1
     /// makes the average equal the present queue.
     fn verdicts(spec: RedSpec, queued: usize, ecn: bool, count: usize) -> [usize; 3] {
-        let mut red = Red::new(RedSpec { weight: 1.0, ..spec }, 1_000_000, 7);
+        let mut red = Red::new(RedSpec { weight: 1.0, ..spec }, Duration::from_millis(1), 7);
         let mut counts = [0; 3];
         for _ in 0..count {
             counts[red.admit(&arrival(queued, ecn)) as usize] += 1;
@@ -399,7 +397,7 @@ mod tests {
         let spec =
             RedSpec { min: 0.0, max: 16.0, max_p: 1.0, weight: 1.0, wait, ..RedSpec::default() };
         assert_eq!(spec.probability(1.0), 1.0 / 16.0);
-        let mut red = Red::new(spec, 1_000_000, 11);
+        let mut red = Red::new(spec, Duration::from_millis(1), 11);
         let (mut counts, mut gap) = (vec![0.0; 40], 0);
         for _ in 0..400_000 {
             gap += 1;
@@ -489,14 +487,13 @@ mod tests {
 
     #[test]
     fn the_average_follows_the_queue_and_ages_while_the_link_is_idle() {
-        let mut red = Red::new(RedSpec::default(), 1_000_000, 1);
+        let mut red = Red::new(RedSpec::default(), Duration::from_millis(1), 1);
         for _ in 0..500 {
             red.admit(&arrival(10, true));
         }
         // 10 (1 - 0.998^500) = 6.325
         assert!((red.average() - 6.325).abs() < 0.01, "{}", red.average());
-        let silent =
-            |ms: u64| Arrival { now: 1_000_000 * ms, idle: 1_000_000 * ms, ..arrival(0, true) };
+        let silent = |ms| Arrival { now: Time::from_millis(ms), ..arrival(0, true) };
         red.admit(&silent(500));
         // times 0.998^500 = 0.36751
         assert!((red.average() - 2.3246).abs() < 0.01, "{}", red.average());

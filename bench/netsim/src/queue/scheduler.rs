@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use fathom_units::Time;
+
 use crate::sim::Ecn;
 
 /// A packet as a scheduler keeps it.
@@ -17,8 +19,8 @@ pub struct Queued {
     pub flow: u64,
     /// ECN field of the packet.
     pub ecn: Option<Ecn>,
-    /// Arrival time, in nanoseconds of simulated time.
-    pub arrived: u64,
+    /// Arrival time.
+    pub arrived: Time,
 }
 
 /// A queue discipline that keeps the packets waiting for a link. The packet in transmission has
@@ -28,10 +30,10 @@ pub trait Scheduler: fmt::Debug + Send {
     /// make room are appended to `dropped`, as is `packet` itself if it is dropped.
     fn enqueue(&mut self, packet: Queued, in_transmission: usize, dropped: &mut Vec<Queued>);
 
-    /// Removes the packet to send next when the link becomes free at `now` (nanoseconds), and
-    /// returns it and whether to mark it. Packets dropped while choosing are appended to `dropped`.
-    /// Returns `None` if no packet is left.
-    fn dequeue(&mut self, now: u64, dropped: &mut Vec<Queued>) -> Option<(Queued, bool)>;
+    /// Removes the packet to send next when the link becomes free at `now`, and returns it and
+    /// whether to mark it. Packets dropped while choosing are appended to `dropped`. Returns `None`
+    /// if no packet is left.
+    fn dequeue(&mut self, now: Time, dropped: &mut Vec<Queued>) -> Option<(Queued, bool)>;
 
     /// Returns the number of waiting packets.
     fn queued_packets(&self) -> usize;

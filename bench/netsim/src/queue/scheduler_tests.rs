@@ -1,11 +1,13 @@
 //! Properties of every queue that schedules.
 
+use std::time::Duration;
+
+use fathom_units::{Rate, Time};
 use proptest::prelude::*;
 
 use super::testing::{SECOND, Served, packet};
 use super::{AnyQueue, KINDS, QueueSpec};
 use crate::sim::Ecn;
-use fathom_units::Rate;
 
 /// Returns the names of all kinds that schedule.
 fn schedulers() -> Vec<&'static str> {
@@ -37,10 +39,10 @@ proptest! {
     ) {
         for name in schedulers() {
             let mut served = Served::new(10_000_000, &format!("{name}:limit={limit}p"), seed);
-            let mut now = 0;
+            let mut now = Time::ZERO;
             for (number, (gap, flow, bytes, ecn)) in arrivals.iter().enumerate() {
                 // Bursts and pauses: the load is about 1.5.
-                now += if gap % 3 == 0 { *gap } else { 0 };
+                now += Duration::from_nanos(if gap % 3 == 0 { *gap } else { 0 });
                 served.arrive(packet(number as u32, *flow, now, *bytes, field(*ecn)));
                 let waiting = served.link.queue_length(now);
                 prop_assert!(waiting <= limit, "{name}: {waiting} of {limit}");
@@ -66,13 +68,14 @@ proptest! {
             // directly, or found an idle link.
             for pair in served.sent.windows(2) {
                 let time = u64::from(pair[1].packet.bytes) * 800;
-                let began = pair[1].out - time;
+                let began = pair[1].out - Duration::from_nanos(time);
                 prop_assert!(began == pair[0].out || began == pair[1].packet.arrived.max(pair[0].out), "{name}");
             }
             let stats = served.link.stats(now + 100 * SECOND);
             prop_assert!(stats.max_queue <= limit && stats.mean_queue >= 0.0);
-            let sojourn: u64 = served.sent.iter().map(|sent| sent.out - sent.packet.arrived).sum();
-            let at_least = sojourn as f64 / (now + 100 * SECOND) as f64;
+            let sojourn: Duration =
+                served.sent.iter().map(|sent| sent.out.since(sent.packet.arrived)).sum();
+            let at_least = sojourn.as_secs_f64() / (now + 100 * SECOND).as_secs_f64();
             prop_assert!(stats.mean_queue >= at_least * 0.999_999, "{} {at_least}", stats.mean_queue);
             prop_assert!(stats.sent_bytes <= stats.capacity_bytes + 1.0);
         }

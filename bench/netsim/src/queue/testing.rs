@@ -10,8 +10,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use fathom_units::Rate;
+use fathom_units::{Rate, Time};
 use parking_lot::Mutex;
 
 use super::QueueSpec;
@@ -21,16 +22,8 @@ use crate::link::{Link, LinkStats, Transmission, Verdict};
 use crate::sim::Ecn;
 
 /// Returns an ECN-capable packet of 1420 bytes that finds `queued_packets`.
-pub(super) fn arrival(now: u64, queued_packets: usize) -> Arrival {
-    Arrival {
-        now,
-        bytes: 1_420,
-        ecn_capable: true,
-        queued_packets,
-        queued_bytes: 0,
-        idle: 0,
-        wait: 0,
-    }
+pub(super) fn arrival(now: Time, queued_packets: usize) -> Arrival {
+    Arrival { now, bytes: 1_420, ecn_capable: true, queued_packets, queued_bytes: 0, free_at: now }
 }
 
 /// A queue that the test can inspect while a link holds it.
@@ -66,26 +59,26 @@ pub(super) struct Load {
     /// Bytes of every packet.
     pub(super) packet: u32,
     pub(super) flows: usize,
-    /// Round trip of the first and of the last flow without queueing, in nanoseconds. The other
+    /// Round trip of the first and of the last flow without queueing, in milliseconds. The other
     /// flows are spaced evenly between them.
     pub(super) round_trips: [u64; 2],
     pub(super) ecn: bool,
 }
 
 struct Flow {
-    round_trip: u64,
+    round_trip: Duration,
     window: f64,
     threshold: f64,
     in_flight: usize,
     /// Answers in flight: arrival time, time at which the packet was sent, and whether the packet
     /// was marked or dropped.
-    answers: VecDeque<(u64, u64, bool)>,
+    answers: VecDeque<(Time, Time, bool)>,
     /// Time at which the window was last halved.
-    halved: u64,
+    halved: Time,
 }
 
 impl Flow {
-    fn answer(&mut self, now: u64, sent: u64, bad: bool) {
+    fn answer(&mut self, now: Time, sent: Time, bad: bool) {
         self.in_flight -= 1;
         if bad && sent >= self.halved {
             self.window = (self.window / 2.0).max(1.0);
@@ -104,19 +97,21 @@ pub(super) struct Sources {
     pub(super) link: Link,
     flows: Vec<Flow>,
     /// Time of each flow's next answer; the first entry of a flow starts it.
-    next: BinaryHeap<Reverse<(u64, usize)>>,
+    next: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
 impl Sources {
     pub(super) fn new(load: Load, queue: impl Queue + 'static) -> Self {
-        let [first, last] = load.round_trips;
+        let [first, last] = load.round_trips.map(|ms| ms * 1_000_000);
         let flow = |n: usize| Flow {
-            round_trip: first + (last - first) * n as u64 / (load.flows as u64 - 1).max(1),
+            round_trip: Duration::from_nanos(
+                first + (last - first) * n as u64 / (load.flows as u64 - 1).max(1),
+            ),
             window: 2.0,
             threshold: f64::INFINITY,
             in_flight: 0,
             answers: VecDeque::new(),
-            halved: 0,
+            halved: Time::ZERO,
         };
         Self {
             load,
@@ -124,24 +119,24 @@ impl Sources {
             flows: (0..load.flows).map(flow).collect(),
             // The flows start within the first second.
             next: (0..load.flows)
-                .map(|n| Reverse((n as u64 * 1_000_000_000 / load.flows as u64, n)))
+                .map(|n| Reverse((Time::ZERO + SECOND * n as u32 / load.flows as u32, n)))
                 .collect(),
         }
     }
 
     /// Returns the fraction of the link used between `from` and `to`. `to` must be the present.
-    pub(super) fn utilisation(&mut self, before: &LinkStats, from: u64, to: u64) -> f64 {
+    pub(super) fn utilisation(&mut self, before: &LinkStats, from: Time, to: Time) -> f64 {
         let bytes = self.link.stats(to).bytes - before.bytes;
-        self.load.rate.time_for(bytes).as_nanos() as f64 / (to - from) as f64
+        self.load.rate.time_for(bytes).as_nanos() as f64 / to.since(from).as_nanos() as f64
     }
 
-    /// Runs from `from` until `until` and calls `look` every `every` nanoseconds.
+    /// Runs from `from` until `until` and calls `look` at these intervals.
     pub(super) fn run(
         &mut self,
-        from: u64,
-        until: u64,
-        every: u64,
-        mut look: impl FnMut(&mut Link, u64),
+        from: Time,
+        until: Time,
+        every: Duration,
+        mut look: impl FnMut(&mut Link, Time),
     ) {
         let mut look_at = from + every;
         while let Some(Reverse((now, n))) = self.next.peek().copied() {
@@ -161,7 +156,7 @@ impl Sources {
                 let verdict = self.link.arrive(now, self.load.packet, self.load.ecn);
                 let (out, bad) = match verdict {
                     Verdict::Forward { out, mark } => (out, mark),
-                    Verdict::Drop => (now + self.link.queueing_delay(now).as_nanos() as u64, true),
+                    Verdict::Drop => (now + self.link.queueing_delay(now), true),
                 };
                 flow.answers.push_back((out + flow.round_trip, now, bad));
                 flow.in_flight += 1;
@@ -179,8 +174,13 @@ pub(super) fn moments(samples: &[f64]) -> (f64, f64) {
     (mean, square.sqrt())
 }
 
-/// One second in nanoseconds.
-pub(super) const SECOND: u64 = 1_000_000_000;
+/// One second.
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+/// Returns the time of this second.
+pub(super) const fn at(seconds: u64) -> Time {
+    Time::from_millis(seconds * 1_000)
+}
 
 /// A link with a scheduling queue, driven as the link's owner would. Sent and dropped packets are
 /// kept.
@@ -188,7 +188,7 @@ pub(super) struct Served {
     pub(super) link: Link,
     pub(super) sent: Vec<Transmission>,
     pub(super) dropped: Vec<Queued>,
-    free: Option<u64>,
+    free: Option<Time>,
 }
 
 impl Served {
@@ -213,13 +213,13 @@ impl Served {
     }
 
     /// Advances time to `now`.
-    pub(super) fn run_until(&mut self, now: u64) {
+    pub(super) fn run_until(&mut self, now: Time) {
         while let Some(free) = self.free.filter(|free| *free <= now) {
             self.transmit(free);
         }
     }
 
-    fn transmit(&mut self, now: u64) {
+    fn transmit(&mut self, now: Time) {
         let next = self.link.dequeue(now);
         self.take_dropped();
         self.free = next.map(|sent| sent.out);
@@ -233,7 +233,7 @@ impl Served {
     }
 
     /// Returns the bytes of `flow` in packets that left after `from` and no later than `to`.
-    pub(super) fn bytes(&self, flow: u64, from: u64, to: u64) -> u64 {
+    pub(super) fn bytes(&self, flow: u64, from: Time, to: Time) -> u64 {
         let there = self
             .sent
             .iter()
@@ -243,6 +243,12 @@ impl Served {
 }
 
 /// Returns a packet of `flow`.
-pub(super) fn packet(number: u32, flow: u64, arrived: u64, bytes: u32, ecn: Option<Ecn>) -> Queued {
+pub(super) fn packet(
+    number: u32,
+    flow: u64,
+    arrived: Time,
+    bytes: u32,
+    ecn: Option<Ecn>,
+) -> Queued {
     Queued { packet: number, bytes, flow, ecn, arrived }
 }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use fathom_units::{Invalid, parse_nonzero_duration};
+use fathom_units::{Invalid, Time, parse_nonzero_duration};
 
 use super::command::{CommandError, Control, Reply, Request};
 use super::forwarder::{Relay, Waiting};
@@ -187,10 +187,10 @@ impl Relay {
         }
         for (towards, path) in lines {
             let Some((Capacity::Fixed(rate), _)) = path.link else { continue };
-            let nanos = now.as_nanos() as u64;
+            let now = Time::ZERO + now;
             let line = self.line(*towards);
             let Some(link) = &mut line.link else { continue };
-            let moved = link.set_rate(nanos, rate).map_err(|e| CommandError::NoRate(shown(), e))?;
+            let moved = link.set_rate(now, rate).map_err(|e| CommandError::NoRate(shown(), e))?;
             if let Some(free) = &mut line.free {
                 *free = moved.first().map_or(*free, |(_, new)| *new);
             }
@@ -201,15 +201,15 @@ impl Relay {
 
     /// Moves the departures of datagrams that had not left their link; the time behind the link
     /// stays the same.
-    fn reschedule(&mut self, towards: Towards, moved: &[(u64, u64)]) {
+    fn reschedule(&mut self, towards: Towards, moved: &[(Time, Time)]) {
         let mut waiting = std::mem::take(&mut self.waiting).into_vec();
-        let mut last = 0;
+        let mut last = Time::ZERO;
         for Reverse(Waiting { at, out, .. }) in
             waiting.iter_mut().filter(|w| w.0.towards == towards)
         {
             if let Ok(found) = moved.binary_search_by_key(out, |(old, _)| *old) {
                 let new = moved[found].1;
-                (*at, *out) = (at.saturating_sub(*out).saturating_add(new), new);
+                (*at, *out) = (new + at.since(*out), new);
             }
             last = last.max(*at);
         }

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fathom_units::Time;
 use quinn_udp::{EcnCodepoint, RecvMeta};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -81,15 +82,15 @@ struct Entrance {
     listen: Udp,
     to: SocketAddr,
     /// Time since which the socket has not been empty.
-    full_since: Option<u64>,
+    full_since: Option<Time>,
 }
 
 struct Client {
     at: Place,
     socket: Udp,
-    last_heard: u64,
+    last_heard: Time,
     /// Time since which the client's socket towards the server has not been empty.
-    full_since: Option<u64>,
+    full_since: Option<Time>,
     /// Number of short-header datagrams that the client has sent to the server, counted only as far
     /// as needed.
     short: u8,
@@ -108,12 +109,12 @@ fn is_short(datagram: &[u8]) -> bool {
 /// A datagram in transit. Ordered by time, then by arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Waiting {
-    pub(super) at: u64,
+    pub(super) at: Time,
     order: u64,
     pub(super) towards: Towards,
     /// Time at which the datagram came in. `out` is the time at which it leaves the link.
-    arrived: u64,
-    pub(super) out: u64,
+    arrived: Time,
+    pub(super) out: Time,
     client: Place,
     ecn: Option<u8>,
     contents: Vec<u8>,
@@ -377,10 +378,10 @@ impl Relay {
 
     /// Sleeps until a datagram comes in or goes on, and reads the incoming ones.
     fn wait(&mut self, now: Duration, until: Option<Duration>) -> Result<(), RelayError> {
-        let due = self.waiting.peek().map(|Reverse(next)| Duration::from_nanos(next.at));
-        let free =
-            [&self.down, &self.up].map(|line| line.next_departure().map(Duration::from_nanos));
-        let times = [due, free[0], free[1], self.rebindings.next(), until, Some(now + LOOK_UP)];
+        let due = self.waiting.peek().map(|Reverse(next)| next.at);
+        let [down, up] = [&self.down, &self.up].map(Line::next_departure);
+        let [due, down, up] = [due, down, up].map(|at| Some(at?.since(Time::ZERO)));
+        let times = [due, down, up, self.rebindings.next(), until, Some(now + LOOK_UP)];
         let sleep = times.into_iter().flatten().min().unwrap_or(now).saturating_sub(now);
         let timeout =
             Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
@@ -411,13 +412,12 @@ impl Relay {
                 None => (Some(number), 0),
                 Some(entrance) => (None, entrance),
             };
-            let now = self.now().as_nanos() as u64;
+            let now = Time::ZERO + self.now();
             let full_since = match client {
                 None => self.entrances[number].full_since,
                 Some(client) => self.clients[client].full_since,
             };
-            let late = full_since
-                .is_some_and(|since| u128::from(now.saturating_sub(since)) > LATE.as_nanos());
+            let late = full_since.is_some_and(|since| now.since(since) > LATE);
             let mut emptied = false;
             for _ in 0..BATCH {
                 let socket = match client {
@@ -451,7 +451,7 @@ impl Relay {
     }
 
     fn take_from_client(&mut self, at: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
-        let now = self.now().as_nanos() as u64;
+        let now = Time::ZERO + self.now();
         match self.known.get(&at) {
             Some(client) => self.clients[*client].last_heard = now,
             None => {
@@ -506,15 +506,15 @@ impl Relay {
             flow: flow_of(client),
             ecn: ecn.map(field),
         };
-        let nanos = now.as_nanos() as u64;
-        match self.line(towards).arrive(nanos, incoming) {
+        let now = Time::ZERO + now;
+        match self.line(towards).arrive(now, incoming) {
             Some(copies) => self.go_on(passage, copies, datagram),
             None => {
                 self.held.keep(passage, datagram);
                 self.waiting_bytes += Waiting::cost(datagram.len());
             }
         }
-        self.depart_due(nanos);
+        self.depart_due(now);
     }
 
     pub(super) fn line(&mut self, towards: Towards) -> &mut Line {
@@ -530,10 +530,8 @@ impl Relay {
         let Passage { towards, client, ecn, at } = passage;
         if let Some(tap) = &mut self.tap {
             let to_server = towards == Towards::Server;
-            let (ecn, leaves) = (
-                ecn.map_or(0, |ecn| ecn as u8),
-                copies[0].map(|copy| Duration::from_nanos(copy.at)),
-            );
+            let (ecn, leaves) =
+                (ecn.map_or(0, |ecn| ecn as u8), copies[0].map(|copy| copy.at.since(Time::ZERO)));
             let server = self.entrances[client.0].to;
             tap(&Passing {
                 at,
@@ -557,7 +555,7 @@ impl Relay {
             self.waiting_bytes += Waiting::cost(contents.len());
             self.order += 1;
             let ecn = copy.ecn.map(Ecn::bits);
-            let arrived = passage.at.as_nanos() as u64;
+            let arrived = Time::ZERO + passage.at;
             let Copy { at, out, .. } = copy;
             self.waiting.push(Reverse(Waiting {
                 at,
@@ -573,7 +571,7 @@ impl Relay {
     }
 
     fn send_due(&mut self, now: Duration) {
-        let now = now.as_nanos() as u64;
+        let now = Time::ZERO + now;
         self.depart_due(now);
         while self.waiting.peek().is_some_and(|Reverse(next)| next.at <= now) {
             let Some(Reverse(next)) = self.waiting.pop() else { return };
@@ -635,7 +633,7 @@ impl Relay {
 
     /// Forgets clients that have been silent for [`FORGOTTEN`].
     fn forget(&mut self, now: Duration) {
-        let since = now.saturating_sub(FORGOTTEN).as_nanos() as u64;
+        let since = Time::ZERO + now.saturating_sub(FORGOTTEN);
         while let Some(silent) = self.clients.iter().position(|client| client.last_heard < since) {
             self.remove(silent);
         }

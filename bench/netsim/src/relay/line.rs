@@ -1,4 +1,6 @@
-//! One direction of a relay: decides on each datagram.
+//! One direction of a relay: decides on each datagram. Its times are those of the relay.
+
+use fathom_units::Time;
 
 use crate::link::{Link, LinkStats, Verdict};
 use crate::path::{Departure, DirectedPath, Impairer, ImpairmentCounts, Leaving};
@@ -7,10 +9,10 @@ use crate::sim::{Ecn, WIRE_OVERHEAD};
 /// A datagram that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
-    /// Time of arrival, in nanoseconds of the relay's time.
-    pub at: u64,
+    /// Time of arrival.
+    pub at: Time,
     /// Time at which the datagram's last bit leaves the link.
-    pub out: u64,
+    pub out: Time,
     /// ECN field on arrival.
     pub ecn: Option<Ecn>,
     /// Number of the payload bit that is changed.
@@ -54,7 +56,7 @@ pub struct Line {
     pub(super) impairer: Impairer,
     pub(super) link: Option<Link>,
     /// Time at which a scheduling link is free to send the next datagram (`scheduled.rs`).
-    pub(super) free: Option<u64>,
+    pub(super) free: Option<Time>,
     pub(super) stats: LineStats,
 }
 
@@ -72,10 +74,10 @@ impl Line {
         }
     }
 
-    /// Decides on a datagram that comes in at `now` nanoseconds at a line whose queue does not
-    /// schedule ([`Line::schedules`]). Returns its copies; `None` if it waits until later ones have
+    /// Decides on a datagram that comes in at `now` at a line whose queue does not schedule
+    /// ([`Line::schedules`]). Returns its copies; `None` if it waits until later ones have
     /// passed, and [`Line::depart`] returns it then.
-    pub fn arrive(&mut self, now: u64, incoming: Incoming) -> Option<Copies> {
+    pub fn arrive(&mut self, now: Time, incoming: Incoming) -> Option<Copies> {
         let Some(ecn) = self.enter(now, &incoming) else { return Some([None; 2]) };
         let verdict = match &mut self.link {
             Some(link) => link.arrive(now, incoming.payload + WIRE_OVERHEAD, ecn.is_some()),
@@ -90,7 +92,7 @@ impl Line {
 
     /// Enters a datagram. Returns its ECN field from here on; `None` if it is dropped before the
     /// link.
-    pub(super) fn enter(&mut self, now: u64, incoming: &Incoming) -> Option<Option<Ecn>> {
+    pub(super) fn enter(&mut self, now: Time, incoming: &Incoming) -> Option<Option<Ecn>> {
         let payload = incoming.payload;
         self.impairer.enter(now, payload, payload + WIRE_OVERHEAD).ok()?;
         Some(self.impairer.ecn(incoming.ecn))
@@ -98,7 +100,7 @@ impl Line {
 
     /// Returns the copies of a datagram whose last bit leaves the link at `out`; `None` if it waits
     /// until later ones have passed.
-    pub(super) fn behind_link(&mut self, out: u64, mark: bool, sent: Incoming) -> Option<Copies> {
+    pub(super) fn behind_link(&mut self, out: Time, mark: bool, sent: Incoming) -> Option<Copies> {
         self.stats.marked += u64::from(mark);
         let Incoming { number, payload, flow, ecn } = sent;
         let ecn = if mark { Some(Ecn::Ce) } else { ecn };
@@ -122,7 +124,7 @@ impl Line {
     }
 
     /// Returns the link's own counts up to `now`; `None` if there is no link.
-    pub fn link_stats(&mut self, now: u64) -> Option<LinkStats> {
+    pub fn link_stats(&mut self, now: Time) -> Option<LinkStats> {
         self.link.as_mut().map(|link| link.stats(now))
     }
 }
@@ -137,7 +139,9 @@ mod tests {
     use crate::path::{Impairments, Reorder};
     use crate::queue::QueueSpec;
 
-    const MS: u64 = 1_000_000;
+    const fn ms(millis: u64) -> Time {
+        Time::from_millis(millis)
+    }
 
     fn only(copies: Option<Copies>) -> Copy {
         let copies = copies.unwrap();
@@ -152,13 +156,13 @@ mod tests {
     #[test]
     fn a_line_without_anything_passes_datagrams_at_once() {
         let mut line = Line::new(DirectedPath::default(), 1);
-        let ecn = Some(Ecn::Ect1);
+        let (five, ecn) = (Time::from_millis(5), Some(Ecn::Ect1));
         assert_eq!(
-            only(line.arrive(5, Incoming { ecn, ..incoming(100) })),
-            Copy { at: 5, out: 5, ecn, flip: None }
+            only(line.arrive(five, Incoming { ecn, ..incoming(100) })),
+            Copy { at: five, out: five, ecn, flip: None }
         );
         assert_eq!((line.stats().forwarded, line.stats().bytes), (1, 100));
-        assert!(line.link_stats(5).is_none());
+        assert!(line.link_stats(five).is_none());
     }
 
     #[test]
@@ -170,11 +174,11 @@ mod tests {
             1,
         );
         // 972 bytes and 28 bytes of headers: 1 ms each.
-        assert_eq!(only(line.arrive(0, incoming(972))).at, 21 * MS);
-        assert_eq!(only(line.arrive(0, incoming(972))).at, 22 * MS);
-        assert_eq!(line.arrive(0, incoming(972)), Some([None; 2]), "two are there");
-        assert_eq!(only(line.arrive(MS, incoming(972))).at, 23 * MS);
-        assert_eq!((line.stats().dropped, line.link_stats(MS).unwrap().dropped), (1, 1));
+        assert_eq!(only(line.arrive(ms(0), incoming(972))).at, ms(21));
+        assert_eq!(only(line.arrive(ms(0), incoming(972))).at, ms(22));
+        assert_eq!(line.arrive(ms(0), incoming(972)), Some([None; 2]), "two are there");
+        assert_eq!(only(line.arrive(ms(1), incoming(972))).at, ms(23));
+        assert_eq!((line.stats().dropped, line.link_stats(ms(1)).unwrap().dropped), (1, 1));
     }
 
     #[test]
@@ -184,7 +188,7 @@ mod tests {
             DirectedPath { impairments, delay: Duration::from_millis(10), link: None },
             3,
         );
-        let at: Vec<u64> = (0..100).map(|i| only(line.arrive(i * MS, incoming(10))).at).collect();
+        let at: Vec<Time> = (0..100).map(|i| only(line.arrive(ms(i), incoming(10))).at).collect();
         assert!(at.windows(2).any(|w| w[1] < w[0]));
     }
 }

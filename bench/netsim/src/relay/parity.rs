@@ -14,13 +14,12 @@ use crate::path::{DirectedPath, Impairer, ImpairmentCounts, PathSpec};
 use crate::sim::{Agent, Arrived, Ecn, Executor, Group, Path, WIRE_OVERHEAD, Wire};
 
 const SEED: u64 = 5;
-const MS: u64 = 1_000_000;
 /// Number of datagrams, one per millisecond, and their payload: 9.8 Mbps with headers.
 const DATAGRAMS: u32 = 2_000;
 const PAYLOAD: u32 = 1_200;
 
 /// Arriving datagrams: time, number, ECN field.
-type Arrivals = Vec<(u64, u32, u8)>;
+type Arrivals = Vec<(Time, u32, u8)>;
 
 #[derive(Debug, PartialEq)]
 struct Run {
@@ -38,7 +37,7 @@ impl Run {
 
     /// Returns the delay of each datagram that arrives, in milliseconds.
     fn delays(&self) -> impl Iterator<Item = f64> {
-        self.arrivals.iter().map(|(at, number, _)| (*at as f64 / MS as f64) - f64::from(*number))
+        self.arrivals.iter().map(|(at, number, _)| at.as_nanos() as f64 / 1e6 - f64::from(*number))
     }
 
     fn mean_delay(&self) -> f64 {
@@ -61,7 +60,7 @@ fn in_relay(path: &DirectedPath) -> Run {
         arrivals.extend(whole.map(|copy| (copy.at, number, ecn_bits(copy.ecn))));
     };
     for number in 0..DATAGRAMS {
-        let now = u64::from(number) * MS;
+        let now = Time::from_millis(number.into());
         let incoming = Incoming { number, payload: PAYLOAD, flow: 0, ecn: Some(Ecn::Ect0) };
         while let Some(next) = line.next_departure().filter(|next| *next <= now) {
             while let Some((number, copies)) = line.depart(next) {
@@ -95,7 +94,7 @@ struct Ends {
 impl Agent for Ends {
     fn on_packet(&mut self, wire: &mut Wire<'_>, packet: Arrived<'_>) {
         let number = u32::from_le_bytes(packet.body.try_into().expect("four bytes"));
-        self.arrivals.lock().push((wire.now().as_nanos(), number, ecn_bits(packet.ecn)));
+        self.arrivals.lock().push((wire.now(), number, ecn_bits(packet.ecn)));
     }
 
     fn on_timer(&mut self, wire: &mut Wire<'_>, number: u32) {
@@ -201,7 +200,7 @@ const ROWS: &[Row] = &[
         run.counts.cut_off == 150 && lost_all_of(run, 150)
     }),
     row("event", "hold:200ms@500ms", |run, base| {
-        let together = run.arrivals.iter().filter(|(at, ..)| *at == 700 * MS).count();
+        let together = run.arrivals.iter().filter(|(at, ..)| *at == Time::from_millis(700)).count();
         run.counts.held == 200
             && together == 200
             && lost_all_of(run, 0)

@@ -1,6 +1,8 @@
 //! Lines whose queue schedules. The next datagram is known only when the link becomes free, so a
 //! datagram waits with the relay until then.
 
+use fathom_units::Time;
+
 use super::forwarder::{MOST_BYTES, Relay, Waiting};
 use super::held::Waits;
 use super::line::{Copies, Incoming, Line};
@@ -15,10 +17,10 @@ impl Line {
         self.link.as_ref().is_some_and(|link| link.schedules())
     }
 
-    /// Enters a datagram that comes in at `now` nanoseconds. Call [`Line::depart`] up to `now`
+    /// Enters a datagram that comes in at `now`. Call [`Line::depart`] up to `now`
     /// first. Returns whether the datagram waits in the queue; if not, it was dropped before the
     /// link.
-    pub fn enqueue(&mut self, now: u64, incoming: Incoming) -> bool {
+    pub fn enqueue(&mut self, now: Time, incoming: Incoming) -> bool {
         let Some(ecn) = self.enter(now, &incoming) else { return false };
         let Incoming { number, payload, flow, .. } = incoming;
         let Some(link) = &mut self.link else { return false };
@@ -36,14 +38,14 @@ impl Line {
     }
 
     /// Returns the time of the next event that [`Line::depart`] can return.
-    pub fn next_departure(&self) -> Option<u64> {
+    pub fn next_departure(&self) -> Option<Time> {
         self.free.into_iter().chain(self.impairer.next_release()).min()
     }
 
     /// Returns a datagram that left the scheduling queue by `now`, or that waited behind the link
     /// until later ones had passed, and its copies. A dropped datagram has no copies. Call it until
     /// it returns `None`.
-    pub fn depart(&mut self, now: u64) -> Option<(u32, Copies)> {
+    pub fn depart(&mut self, now: Time) -> Option<(u32, Copies)> {
         loop {
             if let Some((packet, departure)) = self.impairer.take_released(now) {
                 return Some((packet.number, self.copies(packet, departure)));
@@ -73,7 +75,7 @@ impl Line {
 impl Relay {
     /// Enters a datagram into a line whose queue schedules.
     pub(super) fn enter_scheduled(&mut self, passage: Passage, datagram: &[u8]) {
-        let now = passage.at.as_nanos() as u64;
+        let now = Time::ZERO + passage.at;
         let cost = Waiting::cost(datagram.len());
         self.depart_due(now);
         if self.waiting_bytes + cost > MOST_BYTES {
@@ -92,7 +94,7 @@ impl Relay {
 
     /// Forwards the datagrams that left the queues of scheduling lines by `now`, or have waited
     /// long enough for later ones.
-    pub(super) fn depart_due(&mut self, now: u64) {
+    pub(super) fn depart_due(&mut self, now: Time) {
         for towards in [Towards::Client, Towards::Server] {
             while let Some((number, copies)) = self.line(towards).depart(now) {
                 self.departs(number, copies);
@@ -119,7 +121,9 @@ mod tests {
     use super::*;
     use crate::path::DirectedPath;
 
-    const MS: u64 = 1_000_000;
+    const fn ms(millis: u64) -> Time {
+        Time::from_millis(millis)
+    }
 
     /// Returns a line of 8 Mbps: 972 bytes and 28 bytes of headers take 1 ms.
     fn line(queue: &str) -> Line {
@@ -134,9 +138,9 @@ mod tests {
         Incoming { number, payload: 972, flow, ecn: None }
     }
 
-    fn departures(line: &mut Line, now: u64) -> Vec<(u32, Option<u64>)> {
+    fn departures(line: &mut Line, now: Time) -> Vec<(u32, Option<u64>)> {
         std::iter::from_fn(|| line.depart(now))
-            .map(|(number, copies)| (number, copies[0].map(|copy| copy.at / MS)))
+            .map(|(number, copies)| (number, copies[0].map(|copy| copy.at.as_nanos() / 1_000_000)))
             .collect()
     }
 
@@ -145,31 +149,31 @@ mod tests {
         let mut line = line("fq-codel:quantum=1000B");
         assert!(line.schedules() && line.next_departure().is_none());
         for number in 0..4 {
-            assert!(line.enqueue(0, incoming(number, 1)));
+            assert!(line.enqueue(ms(0), incoming(number, 1)));
         }
-        assert!(line.enqueue(0, incoming(10, 2)));
+        assert!(line.enqueue(ms(0), incoming(10, 2)));
         // The first datagram is being sent, and arrives 20 ms after its last bit.
-        assert_eq!(departures(&mut line, 0), [(0, Some(21))]);
-        assert_eq!(line.next_departure(), Some(MS));
-        assert_eq!(departures(&mut line, MS - 1), []);
+        assert_eq!(departures(&mut line, ms(0)), [(0, Some(21))]);
+        assert_eq!(line.next_departure(), Some(ms(1)));
+        assert_eq!(departures(&mut line, Time::from_nanos(999_999)), []);
         // Even if the call is late, the times are those at which the link was free.
         assert_eq!(
-            departures(&mut line, 10 * MS),
+            departures(&mut line, ms(10)),
             [(10, Some(22)), (1, Some(23)), (2, Some(24)), (3, Some(25))]
         );
         assert!(line.next_departure().is_none());
         let stats = line.stats();
         assert_eq!((stats.impairments.arrived, stats.forwarded, stats.dropped), (5, 5, 0));
-        assert_eq!(line.link_stats(10 * MS).unwrap().departed, 5);
+        assert_eq!(line.link_stats(ms(10)).unwrap().departed, 5);
     }
 
     #[test]
     fn what_a_scheduled_line_drops_does_not_arrive() {
         let mut line = line("fq-codel:limit=2p");
         for number in 0..4 {
-            line.enqueue(0, incoming(number, 1));
+            line.enqueue(ms(0), incoming(number, 1));
         }
-        let mut told = departures(&mut line, 100 * MS);
+        let mut told = departures(&mut line, ms(100));
         told.sort_unstable();
         assert_eq!(told.len(), 4);
         assert_eq!(told.iter().filter(|(_, at)| at.is_none()).count() as u64, line.stats().dropped);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use fathom_units::Time;
 use hdrhistogram::Histogram;
 
 use crate::kernel::{CpuTime, ReceiveDrops};
@@ -54,12 +55,12 @@ impl LineTimer {
     }
 
     /// Records that a datagram leaves at `now` that came in at `arrived` and should have left at
-    /// `due` (nanoseconds).
-    pub(super) fn record(&mut self, arrived: u64, due: u64, now: u64) {
-        let lateness = now.saturating_sub(due);
-        self.delay.saturating_record(now.saturating_sub(arrived) / 1_000);
-        self.lateness.saturating_record(lateness / 1_000);
-        self.late += u64::from(u128::from(lateness) > LATE.as_nanos());
+    /// `due`.
+    pub(super) fn record(&mut self, arrived: Time, due: Time, now: Time) {
+        let lateness = now.since(due);
+        self.delay.saturating_record(now.since(arrived).as_micros() as u64);
+        self.lateness.saturating_record(lateness.as_micros() as u64);
+        self.late += u64::from(lateness > LATE);
     }
 
     pub(super) fn timing(&self) -> LineTiming {
@@ -221,18 +222,16 @@ pub(super) fn limits(lines: [LineTiming; 2], load: &RelayLoad, overrun: u64) -> 
 mod tests {
     use super::*;
 
-    const MS: u64 = 1_000_000;
-
     #[test]
     fn delays_and_lateness_are_those_of_a_run_by_hand() {
-        let mut timer = LineTimer::new();
+        let (mut timer, due) = (LineTimer::new(), Time::from_millis(20));
         assert_eq!(timer.timing(), LineTiming::default());
         // 95 datagrams of 20 ms are on time, 3 are 0.5 ms late, and 2 are 5 ms late.
         for _ in 0..95 {
-            timer.record(0, 20 * MS, 20 * MS);
+            timer.record(Time::ZERO, due, due);
         }
-        for late in [MS / 2, MS / 2, MS / 2, 5 * MS, 5 * MS] {
-            timer.record(0, 20 * MS, 20 * MS + late);
+        for late in [500, 500, 500, 5_000, 5_000] {
+            timer.record(Time::ZERO, due, due + Duration::from_micros(late));
         }
         let timing = timer.timing();
         let near = |d: Duration, ms: f64| (d.as_secs_f64() * 1e3 / ms - 1.0).abs() < 0.002;

@@ -113,6 +113,6 @@ impl SimHandle {
 
     /// Schedules a call of the agent's [`Agent::on_timer`] at `at`.
     pub fn call_agent_at(&self, agent: AgentId, at: Time, timer: u32) {
-        self.core().schedule(at.as_nanos(), Event::Agent(agent, timer));
+        self.core().schedule(at, Event::Agent(agent, timer));
     }
 }

@@ -22,7 +22,7 @@ impl SimHandle {
     /// datagrams and leaves at most `within` after its first.
     pub fn bundle_datagrams(&self, most: usize, within: Duration) {
         let bundles = &mut self.core().bundles;
-        (bundles.most, bundles.within) = (most, within.as_nanos() as u64);
+        (bundles.most, bundles.within) = (most, within);
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum Event {
 
 /// All state that time advances, behind one lock.
 pub(crate) struct Core {
-    pub(crate) now: u64,
+    pub(crate) now: Time,
     pub(crate) events: EventQueue<Event>,
     pub(crate) timers: Timers,
     pub(crate) net: Network,
@@ -42,14 +42,14 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Schedules `event` at `at` nanoseconds, but never in the past. Events at the same time keep
-    /// the order of scheduling.
-    pub(crate) fn schedule(&mut self, at: u64, event: Event) {
+    /// Schedules `event` at `at`, but never in the past. Events at the same time keep the order of
+    /// scheduling.
+    pub(crate) fn schedule(&mut self, at: Time, event: Event) {
         self.events.push(at.max(self.now), event);
     }
 
     /// Returns the time of the next event.
-    pub(crate) fn next_event(&mut self) -> Option<u64> {
+    pub(crate) fn next_event(&mut self) -> Option<Time> {
         self.events.next_time()
     }
 
@@ -113,7 +113,7 @@ pub struct Wire<'a> {
 impl Wire<'_> {
     /// Returns the current time.
     pub fn now(&self) -> Time {
-        Time::from_nanos(self.core.now)
+        self.core.now
     }
 
     /// Sends a packet of network flow `flow` that counts `wire` bytes, headers included, and stores
@@ -125,6 +125,6 @@ impl Wire<'_> {
     /// Schedules a call of [`Agent::on_timer`] at `at`, or now if `at` is past. The call cannot be
     /// cancelled.
     pub fn call_at(&mut self, at: Time, timer: u32) {
-        self.core.schedule(at.as_nanos(), Event::Agent(self.agent, timer));
+        self.core.schedule(at, Event::Agent(self.agent, timer));
     }
 }

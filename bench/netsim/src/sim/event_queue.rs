@@ -8,6 +8,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use fathom_units::Time;
+
 /// Length of a day: 2^17 ns (0.13 ms). About 80 events at 2.5 Gbps, mostly none at 10 Mbps.
 const DAY: u32 = 17;
 /// Number of near days: 1.07 s, longer than most timers that fire.
@@ -15,7 +17,12 @@ const NEAR: usize = 8_192;
 const WORD: usize = u64::BITS as usize;
 
 /// Time, sequence number, event.
-type Entry<E> = (u64, u64, E);
+type Entry<E> = (Time, u64, E);
+
+/// Returns the day of a time.
+const fn day_of(at: Time) -> u64 {
+    at.as_nanos() >> DAY
+}
 
 /// Events ordered by time. Events of the same time keep the order in which they were pushed.
 #[derive(Debug)]
@@ -48,11 +55,11 @@ impl<E: Ord> EventQueue<E> {
         }
     }
 
-    /// Adds an event at `at` nanoseconds.
-    pub(crate) fn push(&mut self, at: u64, event: E) {
+    /// Adds an event at `at`.
+    pub(crate) fn push(&mut self, at: Time, event: E) {
         self.entered += 1;
         let entry = (at, self.entered, event);
-        let day = at >> DAY;
+        let day = day_of(at);
         if day <= self.day {
             let place = self.today.partition_point(|other| *other > entry);
             self.today.insert(place, entry);
@@ -64,7 +71,7 @@ impl<E: Ord> EventQueue<E> {
     }
 
     /// Returns the time of the next event.
-    pub(crate) fn next_time(&mut self) -> Option<u64> {
+    pub(crate) fn next_time(&mut self) -> Option<Time> {
         if self.today.is_empty() {
             self.turn();
         }
@@ -72,13 +79,13 @@ impl<E: Ord> EventQueue<E> {
     }
 
     /// Removes the next event.
-    pub(crate) fn pop(&mut self) -> Option<(u64, E)> {
+    pub(crate) fn pop(&mut self) -> Option<(Time, E)> {
         self.next_time()?;
         self.today.pop().map(|(at, _, event)| (at, event))
     }
 
     fn put_near(&mut self, entry: Entry<E>) {
-        let place = (entry.0 >> DAY) as usize % NEAR;
+        let place = day_of(entry.0) as usize % NEAR;
         let events = &mut self.near[place];
         if events.is_empty() {
             self.busy[place / WORD] |= 1 << (place % WORD);
@@ -98,12 +105,12 @@ impl<E: Ord> EventQueue<E> {
             let over = std::mem::replace(&mut self.today, std::mem::take(&mut self.near[place]));
             self.spare.push(over);
         } else if let Some(Reverse((at, ..))) = self.later.peek() {
-            self.day = at >> DAY;
+            self.day = day_of(*at);
         } else {
             return;
         }
         while let Some(Reverse((at, ..))) = self.later.peek() {
-            let day = at >> DAY;
+            let day = day_of(*at);
             if day >= self.day + NEAR as u64 {
                 break;
             }
@@ -141,6 +148,8 @@ impl<E: Ord> EventQueue<E> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -148,10 +157,10 @@ mod tests {
     /// Runs the same operations on this queue and a heap: the next event is removed, and others are
     /// added at its time or later.
     fn same_as_a_heap(steps: &[(u8, u64)]) -> Result<(), TestCaseError> {
-        let (mut queue, mut heap, mut now) = (EventQueue::new(), BinaryHeap::new(), 0);
+        let (mut queue, mut heap, mut now) = (EventQueue::new(), BinaryHeap::new(), Time::ZERO);
         for (n, (kind, delay)) in steps.iter().enumerate() {
             if kind % 3 == 0 {
-                let expected: Option<Reverse<(u64, usize)>> = heap.pop();
+                let expected: Option<Reverse<(Time, usize)>> = heap.pop();
                 let expected = expected.map(|Reverse(e)| e);
                 prop_assert_eq!(queue.next_time(), expected.map(|(at, _)| at));
                 prop_assert_eq!(queue.pop(), expected);
@@ -167,8 +176,9 @@ mod tests {
                     3 => delay % (5 * edge),
                     _ => delay % edge,
                 };
-                queue.push(now + delay, n);
-                heap.push(Reverse((now + delay, n)));
+                let at = now + Duration::from_nanos(delay);
+                queue.push(at, n);
+                heap.push(Reverse((at, n)));
             }
         }
         while let Some(Reverse(expected)) = heap.pop() {
@@ -188,11 +198,12 @@ mod tests {
     #[test]
     fn an_earlier_event_may_follow_a_peek() {
         let mut queue = EventQueue::new();
-        queue.push(900_000_000, 'c');
-        assert_eq!(queue.next_time(), Some(900_000_000));
-        queue.push(5_000_000_000, 'd');
-        queue.push(200_000_000, 'a');
-        queue.push(200_000_000, 'b');
+        let ms = Time::from_millis;
+        queue.push(ms(900), 'c');
+        assert_eq!(queue.next_time(), Some(ms(900)));
+        queue.push(ms(5_000), 'd');
+        queue.push(ms(200), 'a');
+        queue.push(ms(200), 'b');
         assert_eq!(std::iter::from_fn(|| queue.pop()).map(|(_, e)| e).collect::<String>(), "abcd");
         assert_eq!(queue.next_time(), None);
     }

@@ -20,9 +20,9 @@ use crate::backend::real_time::{KernelLink, Punctuality, RealTime};
 
 /// Largest number of events that a real-time run handles between two checks of its sockets.
 const IN_A_ROW: u32 = 32;
-/// Nanoseconds by which events may be early, so that they are handled together with others: each
-/// wait costs 50 µs of CPU in User-Mode Linux.
-const TOGETHER: u64 = 250_000;
+/// Time by which events may be early, so that they are handled together with others: each wait
+/// costs 50 µs of CPU in User-Mode Linux.
+const TOGETHER: Duration = Duration::from_micros(250);
 /// Longest wait. Packets still in transit when nothing else happens for this long are lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -87,7 +87,7 @@ impl Executor {
     #[allow(clippy::disallowed_methods)]
     pub fn new() -> Self {
         let core = Core {
-            now: 0,
+            now: Time::ZERO,
             events: EventQueue::new(),
             timers: Timers::default(),
             net: Network::default(),
@@ -171,12 +171,12 @@ impl Executor {
             let Some(at) = core.next_event() else {
                 return Ended::Idle;
             };
-            if at > limit.as_nanos() {
-                core.now = limit.as_nanos();
-                self.sim.0.clock.store(core.now, Ordering::Relaxed);
+            if at > limit {
+                core.now = limit;
+                self.sim.0.clock.store(limit.as_nanos(), Ordering::Relaxed);
                 return Ended::TimeLimit;
             }
-            self.sim.0.clock.store(at, Ordering::Relaxed);
+            self.sim.0.clock.store(at.as_nanos(), Ordering::Relaxed);
             let wake = core.dispatch();
             drop(core);
             if let Some(waker) = wake {
@@ -197,18 +197,18 @@ impl Executor {
                 return ended;
             }
             let mut core = self.sim.core();
-            if wall > limit.as_nanos() {
-                core.now = core.now.max(limit.as_nanos());
+            if wall > limit {
+                core.now = core.now.max(limit);
                 return Ended::TimeLimit;
             }
             let next = core.next_event();
             let wakers = if !ready.is_empty() {
-                core.now = core.now.max(wall.min(next.unwrap_or(u64::MAX)));
+                core.now = core.now.max(next.map_or(wall, |next| wall.min(next)));
                 core.receive_ready(&mut ready)
             } else if let Some(at) = next.filter(|at| *at <= wall + TOGETHER && in_a_row < IN_A_ROW)
             {
                 in_a_row += 1;
-                core.record_lateness(wall.saturating_sub(at));
+                core.record_lateness(wall.since(at));
                 core.dispatch().into_iter().collect()
             } else {
                 in_a_row = 0;
@@ -216,8 +216,7 @@ impl Executor {
                 if last && !core.in_transit() {
                     return Ended::Idle;
                 }
-                let until =
-                    next.map_or(PATIENCE, |at| Duration::from_nanos(at.saturating_sub(wall)));
+                let until = next.map_or(PATIENCE, |at| at.since(wall));
                 core.wait(until.min(PATIENCE), &mut ready);
                 wall = core.wall();
                 if last && ready.is_empty() {
@@ -225,7 +224,7 @@ impl Executor {
                 }
                 Vec::new()
             };
-            self.sim.0.clock.store(wall.max(core.now), Ordering::Relaxed);
+            self.sim.0.clock.store(wall.max(core.now).as_nanos(), Ordering::Relaxed);
             drop(core);
             wakers.into_iter().for_each(Waker::wake);
         }

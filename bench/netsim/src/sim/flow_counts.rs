@@ -4,6 +4,8 @@
 use std::ops::AddAssign;
 use std::time::Duration;
 
+use fathom_units::Time;
+
 /// Datagrams that a flow's server sent, and their fate. If the flow counts its client's datagrams
 /// ([`SimHandle::count_client`](super::SimHandle::count_client)), those of the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,18 +68,18 @@ impl AddAssign for FlowSpans {
 
 impl FlowSpans {
     /// Counts something that belongs to time `at` of a flow that began at `began`, if counting
-    /// begins at `from`; all times in nanoseconds.
+    /// begins at `from`.
     pub(super) fn count(
         &mut self,
-        (began, from): (u64, u64),
-        at: u64,
+        (began, from): (Time, Time),
+        at: Time,
         count: impl Fn(&mut FlowCounts),
     ) {
         count(&mut self.whole);
         if at >= from {
             count(&mut self.counted);
         }
-        if at.saturating_sub(began) < START_UP.as_nanos() as u64 {
+        if at < began + START_UP {
             count(&mut self.start_up);
         }
     }
@@ -85,7 +87,7 @@ impl FlowSpans {
 
 #[cfg(test)]
 mod tests {
-    use fathom_units::{Rate, Time};
+    use fathom_units::Rate;
 
     use super::*;
     use crate::link::Link;

@@ -61,7 +61,7 @@ impl Core {
         // The stored bytes of an agent's packet are not a QUIC datagram.
         let quic = state.local.is_none();
         if from_server {
-            self.net.show(flow, |tap| tap.sent(Time::from_nanos(self.now), bytes));
+            self.net.show(flow, |tap| tap.sent(self.now, bytes));
         }
         let direction = if from_server { Direction::Down } else { Direction::Up };
         self.net.count(flow, direction, self.now, |counts| counts.sent += 1);
@@ -79,7 +79,7 @@ impl Core {
         let p = &self.net.packets[index as usize];
         let (path, first, _) = self.net.way(p);
         let wait = first + self.net.wait(p);
-        if wait == 0 && !path.hops.is_empty() {
+        if wait.is_zero() && !path.hops.is_empty() {
             // Without a delay before the first link the packet enters it at once: a drop there
             // wakes no task.
             self.enter_link(index);
@@ -120,7 +120,7 @@ impl Core {
         self.net.count(flow, direction, self.now, |counts| counts.delivered += payload);
         let p = &self.net.packets[index as usize];
         if direction == Direction::Down {
-            self.net.show(p.flow, |tap| tap.arrived(Time::from_nanos(self.now), &p.data));
+            self.net.show(p.flow, |tap| tap.arrived(self.now, &p.data));
         }
         self.net.stats.delivered += 1;
         note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.payload());
@@ -174,7 +174,7 @@ impl Core {
     }
 
     /// Handles a packet whose last bit leaves a link at `out`, now or later.
-    pub(crate) fn leave_link(&mut self, index: u32, link: LinkId, out: u64) {
+    pub(crate) fn leave_link(&mut self, index: u32, link: LinkId, out: Time) {
         let net = &mut self.net;
         let p = &mut net.packets[index as usize];
         net.links[link.0 as usize].credit(out, p.flow, p.payload());
@@ -187,7 +187,7 @@ impl Core {
     }
 
     /// Handles a packet that has left a link with impairments.
-    fn leave_impaired(&mut self, index: u32, link: LinkId, out: u64) {
+    fn leave_impaired(&mut self, index: u32, link: LinkId, out: Time) {
         let net = &mut self.net;
         let Some(impairer) = &mut net.impairers[usize::from(link.0)] else { return };
         let p = &net.packets[index as usize];
@@ -226,7 +226,7 @@ impl Core {
     fn depart(&mut self, index: u32, link: LinkId, departure: Departure) {
         let net = &mut self.net;
         let Some(impairer) = &net.impairers[usize::from(link.0)] else { return };
-        let delay = impairer.base_delay().as_nanos() as u64;
+        let delay = impairer.base_delay();
         let arrives = departure.at + net.wait(&net.packets[index as usize]).saturating_sub(delay);
         let p = &mut net.packets[index as usize];
         if let Some(bit) = departure.flip {
@@ -248,8 +248,8 @@ impl Core {
 /// Code in trace hashes for a packet dropped by impairments, in addition to the codes of verdicts.
 const IMPAIRED: u32 = 5;
 
-pub(super) fn note(hash: &mut StableHash, now: u64, place: u32, flow: u32, size: u32) {
-    hash.add(now);
+pub(super) fn note(hash: &mut StableHash, now: Time, place: u32, flow: u32, size: u32) {
+    hash.add(now.as_nanos());
     hash.add(u64::from(place));
     hash.add(u64::from(flow) << 32 | u64::from(size));
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fathom_units::Time;
 use parking_lot::{Mutex, MutexGuard};
@@ -22,8 +22,8 @@ pub(super) struct SimInner {
     pub(super) spawned: Mutex<Vec<Task>>,
     pub(super) any_spawned: AtomicBool,
     pub(super) stop: AtomicBool,
-    /// The core's `now`, readable without its lock, because stacks ask for the time several times
-    /// per packet.
+    /// The core's `now` in nanoseconds, readable without its lock, because stacks ask for the time
+    /// several times per packet.
     pub(super) clock: AtomicU64,
 }
 
@@ -50,7 +50,7 @@ impl SimHandle {
 
     /// Returns the current time as the [`Instant`] that the stacks see.
     pub fn instant(&self) -> Instant {
-        self.instant_at(self.0.clock.load(Ordering::Relaxed))
+        self.0.base + self.time().since(Time::ZERO)
     }
 
     /// Returns the [`Instant`] at which the simulation began.
@@ -58,12 +58,8 @@ impl SimHandle {
         self.0.base
     }
 
-    pub(crate) fn instant_at(&self, nanos: u64) -> Instant {
-        self.0.base + Duration::from_nanos(nanos)
-    }
-
-    pub(crate) fn nanos_of(&self, at: Instant) -> u64 {
-        u64::try_from(at.saturating_duration_since(self.0.base).as_nanos()).unwrap_or(u64::MAX)
+    pub(crate) fn time_of(&self, at: Instant) -> Time {
+        Time::ZERO + at.saturating_duration_since(self.0.base)
     }
 
     /// Starts a task.

@@ -22,9 +22,9 @@ use crate::path::Impairer;
 /// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
 pub const WIRE_OVERHEAD: u32 = 28;
 
-/// Virtual time, in nanoseconds, before the number of a retired flow is reused: longer than the
-/// idle timeout after which the last endpoint forgets a connection, plus the longest round trip.
-const QUARANTINE: u64 = 300_000_000_000;
+/// Virtual time before the number of a retired flow is reused: longer than the idle timeout after
+/// which the last endpoint forgets a connection, plus the longest round trip.
+const QUARANTINE: Duration = Duration::from_secs(300);
 
 /// ECN codepoint of an ECN-capable packet (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,10 +106,10 @@ pub struct Group {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) group: GroupId,
-    pub(crate) client_half: u64,
-    pub(crate) server_half: u64,
-    /// Time at which the flow was added, in nanoseconds.
-    pub(crate) began: u64,
+    pub(crate) client_half: Duration,
+    pub(crate) server_half: Duration,
+    /// Time at which the flow was added.
+    pub(crate) began: Time,
     /// Direction of the datagrams that are counted.
     pub(crate) counted: Direction,
     pub(crate) counts: FlowSpans,
@@ -122,8 +122,8 @@ pub(crate) struct Packet {
     pub(crate) direction: Direction,
     pub(crate) hop: u16,
     pub(crate) ecn: Option<Ecn>,
-    /// Time at which the sender sent the packet, in nanoseconds.
-    pub(crate) sent: u64,
+    /// Time at which the sender sent the packet.
+    pub(crate) sent: Time,
     /// Bytes that the packet counts on the wire, headers included. It may store fewer bytes.
     pub(crate) wire: u32,
     /// Purpose of the packet, if a link keeps bytes by purpose.
@@ -180,20 +180,20 @@ pub(crate) struct Network {
     /// Impairments of each link, if it has any.
     pub(crate) impairers: Vec<Option<Box<Impairer>>>,
     /// For each link, the time of the last scheduled event that releases packets behind it.
-    pub(crate) releases: Vec<u64>,
+    pub(crate) releases: Vec<Time>,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) groups: Vec<Group>,
     pub(crate) flows: Vec<Flow>,
-    /// Time from which flows count, in nanoseconds: the end of the warm-up.
-    pub(crate) counted_from: u64,
+    /// Time from which flows count: the end of the warm-up.
+    pub(crate) counted_from: Time,
     pub(crate) packets: Vec<Packet>,
     pub(crate) free: Vec<u32>,
     pub(crate) stats: NetStats,
     /// Retired flows, and when they were retired.
-    pub(crate) retired: VecDeque<(u64, u32)>,
+    pub(crate) retired: VecDeque<(Time, u32)>,
     /// Flows whose drops on the way to the client are recorded, and the times at which the dropped
     /// packets were sent.
-    pub(crate) watched: Vec<(u32, Vec<u64>)>,
+    pub(crate) watched: Vec<(u32, Vec<Time>)>,
     /// Observers of every datagram of a flow's server.
     pub(crate) tapped: Vec<(u32, Arc<Mutex<dyn Tap>>)>,
     /// Bytes that each flow needs to send, if a link keeps bytes by purpose.
@@ -210,7 +210,7 @@ impl Network {
         }
         self.links.push(link);
         self.impairers.push(None);
-        self.releases.push(0);
+        self.releases.push(Time::ZERO);
         LinkId(self.links.len() as u16 - 1)
     }
 
@@ -238,25 +238,22 @@ impl Network {
 
     pub(crate) fn add_flow(
         &mut self,
-        now: u64,
+        now: Time,
         group: GroupId,
         client_rtt: Duration,
         server_rtt: Duration,
     ) -> u32 {
-        let half = |d: Duration| u64::try_from(d.as_nanos() / 2).unwrap_or(u64::MAX);
-        let (client_half, server_half) = (half(client_rtt), half(server_rtt));
-        let counts = FlowSpans::default();
         let flow = Flow {
             group,
-            client_half,
-            server_half,
+            client_half: client_rtt / 2,
+            server_half: server_rtt / 2,
             began: now,
             counted: Direction::Down,
-            counts,
+            counts: FlowSpans::default(),
             local: None,
         };
         if let Some(&(since, number)) = self.retired.front()
-            && now - since >= QUARANTINE
+            && now >= since + QUARANTINE
         {
             self.retired.pop_front();
             self.flows[number as usize] = flow;
@@ -278,7 +275,7 @@ impl Network {
     }
 
     /// Retires a flow. Its number is reused once none of its packets can be in transit any more.
-    pub(crate) fn retire_flow(&mut self, now: u64, flow: u32) {
+    pub(crate) fn retire_flow(&mut self, now: Time, flow: u32) {
         self.retired.push_back((now, flow));
         if let Some(needs) = self.needs_of(flow) {
             needs.closed = true;
@@ -294,7 +291,7 @@ impl Network {
         &mut self,
         flow: u32,
         direction: Direction,
-        at: u64,
+        at: Time,
         count: impl Fn(&mut FlowCounts),
     ) {
         let flow = &mut self.flows[flow as usize];
@@ -318,7 +315,7 @@ impl Network {
         }
     }
 
-    pub(crate) fn drops(&self, flow: u32) -> &[u64] {
+    pub(crate) fn drops(&self, flow: u32) -> &[Time] {
         self.watched.iter().find(|(watched, _)| *watched == flow).map_or(&[], |(_, drops)| drops)
     }
 
@@ -355,9 +352,8 @@ impl Network {
         self.free.push(index);
     }
 
-    /// Returns a packet's path, and its flow's own delays before and after the path, in
-    /// nanoseconds.
-    pub(crate) fn way(&self, p: &Packet) -> (&Path, u64, u64) {
+    /// Returns a packet's path, and its flow's own delays before and after the path.
+    pub(crate) fn way(&self, p: &Packet) -> (&Path, Duration, Duration) {
         let flow = &self.flows[p.flow as usize];
         let group = &self.groups[flow.group.0 as usize];
         match p.direction {
@@ -366,11 +362,10 @@ impl Network {
         }
     }
 
-    /// Returns the fixed delays between a packet's place and its next link, or its receiver, in
-    /// nanoseconds.
-    pub(crate) fn wait(&self, p: &Packet) -> u64 {
+    /// Returns the fixed delays between a packet's place and its next link, or its receiver.
+    pub(crate) fn wait(&self, p: &Packet) -> Duration {
         let (path, _, last) = self.way(p);
-        path.hops.get(p.hop as usize).map_or(nanos(path.tail) + last, |hop| nanos(hop.delay))
+        path.hops.get(p.hop as usize).map_or_else(|| path.tail + last, |hop| hop.delay)
     }
 
     /// Handles a packet dropped by a queue.
@@ -445,7 +440,7 @@ impl Network {
 
     pub(crate) fn store(
         &mut self,
-        sent: u64,
+        sent: Time,
         flow: u32,
         direction: Direction,
         ecn: Option<Ecn>,
@@ -477,8 +472,4 @@ impl Network {
         });
         self.packets.len() as u32 - 1
     }
-}
-
-fn nanos(d: Duration) -> u64 {
-    d.as_nanos() as u64
 }

@@ -1,12 +1,16 @@
 //! Bundles that have not left their senders yet (`bundles.rs`).
 
+use std::time::Duration;
+
+use fathom_units::Time;
+
 /// Open bundles.
 #[derive(Debug, Default)]
 pub(crate) struct Bundles {
     /// Largest number of datagrams in a bundle; below 2 there are no bundles.
     pub(super) most: usize,
-    /// Longest wait of a bundle, in nanoseconds after its first datagram.
-    pub(super) within: u64,
+    /// Longest wait of a bundle after its first datagram.
+    pub(super) within: Duration,
     /// Open bundles by flow and sender.
     pub(super) open: Vec<Bundle>,
 }
@@ -17,5 +21,5 @@ pub(super) struct Bundle {
     pub(super) packets: Vec<u32>,
     /// Size of the bundle's datagrams. `opened` is the time of the first one.
     pub(super) size: usize,
-    pub(super) opened: u64,
+    pub(super) opened: Time,
 }

@@ -9,7 +9,7 @@ use fathom_units::Time;
 
 use super::core::{Core, Event};
 use super::handle::SimHandle;
-use super::timers::TimerKey;
+use super::timers::{NEVER, TimerKey};
 
 impl Core {
     /// Handles a timer's entry of the event queue; returns the task to wake.
@@ -19,7 +19,7 @@ impl Core {
         if s.generation != key.generation || s.queued_at != now {
             return None; // closed, or superseded by an earlier entry
         }
-        s.queued_at = u64::MAX;
+        s.queued_at = NEVER;
         if s.deadline <= now {
             return s.waker.take();
         }
@@ -43,7 +43,7 @@ impl Core {
 impl SimHandle {
     /// Returns a timer that ends at `at`.
     pub fn sleep_until(&self, at: Time) -> Sleep {
-        Sleep::new(self.clone(), at.as_nanos())
+        Sleep::new(self.clone(), at)
     }
 }
 
@@ -55,14 +55,14 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    pub(crate) fn new(sim: SimHandle, deadline: u64) -> Self {
+    pub(crate) fn new(sim: SimHandle, deadline: Time) -> Self {
         let key = sim.core().timers.open(deadline);
         Self { sim, key }
     }
 
     /// Moves the deadline; a waiting task continues to wait.
     pub fn reset(&self, at: Instant) {
-        let deadline = self.sim.nanos_of(at);
+        let deadline = self.sim.time_of(at);
         let mut core = self.sim.core();
         let s = &mut core.timers.slots[self.key.slot as usize];
         s.deadline = deadline;

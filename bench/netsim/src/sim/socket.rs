@@ -135,7 +135,7 @@ impl SimHandle {
     /// Sets the end of the warm-up, from which on [`FlowSpans::counted`] counts. Call it before
     /// packets are sent.
     pub fn count_from(&self, at: Time) {
-        self.core().net.counted_from = at.as_nanos();
+        self.core().net.counted_from = at;
     }
 
     /// Counts the datagrams of this flow's client instead of its server's, for uploads. Call it
@@ -160,7 +160,7 @@ impl SimHandle {
     /// Returns the send times of the lost packets of a watched flow, in the order in which they
     /// were dropped.
     pub fn drops(&self, flow: u32) -> Vec<Time> {
-        self.core().net.drops(flow).iter().map(|at| Time::from_nanos(*at)).collect()
+        self.core().net.drops(flow).to_vec()
     }
 
     /// Returns the counts of the whole network.

@@ -6,6 +6,8 @@
 
 use std::task::Waker;
 
+use fathom_units::Time;
+
 /// Identifier of a timer in the event queue. The generation distinguishes a reused slot from the
 /// timer that an old entry meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,12 +16,15 @@ pub(crate) struct TimerKey {
     pub(super) generation: u32,
 }
 
+/// A time later than any event.
+pub(super) const NEVER: Time = Time::from_nanos(u64::MAX);
+
 #[derive(Debug)]
 pub(super) struct TimerState {
     pub(super) generation: u32,
-    pub(super) deadline: u64,
-    /// Time of the earliest live entry in the event queue; `u64::MAX` if there is none.
-    pub(super) queued_at: u64,
+    pub(super) deadline: Time,
+    /// Time of the earliest live entry in the event queue; [`NEVER`] if there is none.
+    pub(super) queued_at: Time,
     pub(super) waker: Option<Waker>,
 }
 
@@ -37,14 +42,14 @@ impl Timers {
         self.slots.iter_mut().map(|s| s.waker.take()).collect()
     }
 
-    pub(super) fn open(&mut self, deadline: u64) -> TimerKey {
+    pub(super) fn open(&mut self, deadline: Time) -> TimerKey {
         if let Some(slot) = self.free.pop() {
             let s = &mut self.slots[slot as usize];
             s.deadline = deadline;
-            s.queued_at = u64::MAX;
+            s.queued_at = NEVER;
             return TimerKey { slot, generation: s.generation };
         }
-        self.slots.push(TimerState { generation: 0, deadline, queued_at: u64::MAX, waker: None });
+        self.slots.push(TimerState { generation: 0, deadline, queued_at: NEVER, waker: None });
         TimerKey { slot: self.slots.len() as u32 - 1, generation: 0 }
     }
 

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use fathom_units::Rate;
+use fathom_units::{Rate, Time};
 use quinn_udp::RecvMeta;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -245,27 +245,30 @@ fn ours(queue: &str, passages: &[Passage], seed: u64, releases: &[u64]) -> Figur
                     match taken {
                         None => saved = (saved + 1).min(SAVED),
                         Some(packet) => {
-                            waits.push(at - packet.arrived);
+                            waits.push(at - packet.arrived.as_nanos());
+                            let at = Time::from_nanos(at);
                             taken = queue.dequeue(at, &mut at_head).map(|(packet, _)| packet);
                         }
                     }
                 }
+                let arrived = Time::from_nanos(now);
                 let packet =
-                    Queued { packet: number as u32, bytes: BYTES, flow, ecn: None, arrived: now };
+                    Queued { packet: number as u32, bytes: BYTES, flow, ecn: None, arrived };
                 if taken.is_none() && saved > 0 {
                     saved -= 1;
                     waits.push(0);
                 } else {
                     queue.enqueue(packet, usize::from(taken.is_some()), &mut dropped);
                     if taken.is_none() {
-                        taken = queue.dequeue(now, &mut at_head).map(|(packet, _)| packet);
+                        taken = queue.dequeue(arrived, &mut at_head).map(|(packet, _)| packet);
                     }
                 }
             }
             for at in &releases[next..] {
                 let Some(packet) = taken else { break };
-                waits.push(at - packet.arrived);
-                taken = queue.dequeue(*at, &mut at_head).map(|(packet, _)| packet);
+                waits.push(at - packet.arrived.as_nanos());
+                taken =
+                    queue.dequeue(Time::from_nanos(*at), &mut at_head).map(|(packet, _)| packet);
             }
             drops = dropped.len() + at_head.len();
         }
@@ -283,13 +286,12 @@ fn ours(queue: &str, passages: &[Passage], seed: u64, releases: &[u64]) -> Figur
                 let last = releases.get((next + there.len()).wrapping_sub(1)).copied();
                 let taken = last.filter(|_| !there.is_empty()).unwrap_or(now);
                 let arrival = Arrival {
-                    now,
+                    now: Time::from_nanos(now),
                     bytes: BYTES,
                     ecn_capable: false,
                     queued_packets: there.len(),
                     queued_bytes: there.len() as u64 * u64::from(BYTES),
-                    idle: 0,
-                    wait: taken - now,
+                    free_at: Time::from_nanos(taken),
                 };
                 if queue.admit(&arrival) == Admission::Drop {
                     drops += 1;

@@ -7,8 +7,6 @@ use crate::path::Impairments;
 use crate::relay::passage::Passage;
 use crate::relay::{Incoming, RelaySpec};
 
-const MS: u64 = 1_000_000;
-
 /// Returns a relay of a path. No loop drives the relay.
 fn relay(options: &[(&str, &str)]) -> Relay {
     let mut spec = PathSpec::default();
@@ -33,7 +31,8 @@ fn at(ms: u64) -> Duration {
 /// if it is dropped.
 fn arrives(line: &mut Line, ms: u64) -> Option<u64> {
     let incoming = Incoming { number: 0, payload: 972, flow: 0, ecn: None };
-    line.arrive(ms * MS, incoming).unwrap()[0].map(|copy| copy.at / MS)
+    let copies = line.arrive(Time::from_millis(ms), incoming).unwrap();
+    copies[0].map(|copy| copy.at.as_nanos() / 1_000_000)
 }
 
 fn done(relay: &mut Relay, command: &str, ms: u64) {
@@ -113,11 +112,12 @@ fn a_new_rate_moves_datagrams_that_are_on_their_way() {
     for number in 0..3 {
         let passage = Passage { towards: Towards::Client, client, ecn: None, at: at(0) };
         let incoming = Incoming { number, payload: 972, flow: 0, ecn: None };
-        let copies = relay.down.arrive(0, incoming).unwrap();
+        let copies = relay.down.arrive(Time::ZERO, incoming).unwrap();
         relay.go_on(passage, copies, &[0; 972]);
     }
     let arrivals = |relay: &Relay| {
-        let mut at: Vec<u64> = relay.waiting.iter().map(|waiting| waiting.0.at / 1_000).collect();
+        let mut at: Vec<u64> =
+            relay.waiting.iter().map(|waiting| waiting.0.at.as_nanos() / 1_000).collect();
         at.sort_unstable();
         at
     };
