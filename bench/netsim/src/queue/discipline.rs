@@ -26,8 +26,8 @@ pub struct Arrival {
     pub queued_packets: usize,
     /// Bytes of the packets ahead of this one.
     pub queued_bytes: u64,
-    /// Time at which the link has sent the packets ahead, or sent the last one; it is idle since
-    /// then.
+    /// Time at which the link has sent all packets ahead. If this time is past, the link has been
+    /// idle since then.
     pub free_at: Time,
 }
 

@@ -29,7 +29,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::qdisc::BUCKET;
 use super::user_mode_linux::{GuestError, run_in_guest};
 use super::wire::Wire;
-use crate::queue::{Admission, AnyQueue, Arrival, QueueSpec, Queued};
+use crate::queue::{Admission, AnyQueue, Arrival, Queue, QueueSpec, Queued, Scheduler};
 use crate::sim::WIRE_OVERHEAD;
 
 /// Rate at which 1000 bytes take 2 ms.
@@ -230,82 +230,90 @@ impl Figures {
 /// whenever the kernel's did, at `releases`. As in the kernel, the link takes the next packet from
 /// the queue when it sends one, or when a packet arrives and the link holds none.
 fn ours(queue: &str, passages: &[Passage], seed: u64, releases: &[u64]) -> Figures {
-    let (mut waits, mut drops) = (Vec::new(), 0);
-    // Opportunities without a packet. The link saves them, as the kernel's token bucket does.
-    let mut saved = 0;
-    let mut next = 0;
     match queue.parse::<QueueSpec>().unwrap().build(RATE, seed) {
-        AnyQueue::Scheduler(mut queue) => {
-            let (mut dropped, mut at_head) = (Vec::new(), Vec::new());
-            let mut taken: Option<Queued> = None;
-            for (number, passage) in passages.iter().enumerate() {
-                let (now, flow) = (passage.sent, u64::from(passage.flow));
-                while let Some(at) = releases.get(next).copied().filter(|at| *at <= now) {
-                    next += 1;
-                    match taken {
-                        None => saved = (saved + 1).min(SAVED),
-                        Some(packet) => {
-                            waits.push(at - packet.arrived.as_nanos());
-                            let at = Time::from_nanos(at);
-                            taken = queue.dequeue(at, &mut at_head).map(|(packet, _)| packet);
-                        }
-                    }
+        AnyQueue::Scheduler(queue) => ours_scheduled(queue, passages, releases),
+        AnyQueue::Fifo(queue) => ours_in_order(queue, passages, releases),
+    }
+}
+
+/// Returns the figures of a queue that schedules.
+fn ours_scheduled(
+    mut queue: Box<dyn Scheduler>,
+    passages: &[Passage],
+    releases: &[u64],
+) -> Figures {
+    // `saved` counts opportunities without a packet. The link saves them, as the kernel's token
+    // bucket does.
+    let (mut waits, mut saved, mut next) = (Vec::new(), 0, 0);
+    let (mut dropped, mut at_head) = (Vec::new(), Vec::new());
+    let mut taken: Option<Queued> = None;
+    for (number, passage) in passages.iter().enumerate() {
+        let (now, flow) = (passage.sent, u64::from(passage.flow));
+        while let Some(at) = releases.get(next).copied().filter(|at| *at <= now) {
+            next += 1;
+            match taken {
+                None => saved = (saved + 1).min(SAVED),
+                Some(packet) => {
+                    waits.push(at - packet.arrived.as_nanos());
+                    let at = Time::from_nanos(at);
+                    taken = queue.dequeue(at, &mut at_head).map(|(packet, _)| packet);
                 }
-                let arrived = Time::from_nanos(now);
-                let packet =
-                    Queued { packet: number as u32, bytes: BYTES, flow, ecn: None, arrived };
-                if taken.is_none() && saved > 0 {
-                    saved -= 1;
-                    waits.push(0);
-                } else {
-                    queue.enqueue(packet, usize::from(taken.is_some()), &mut dropped);
-                    if taken.is_none() {
-                        taken = queue.dequeue(arrived, &mut at_head).map(|(packet, _)| packet);
-                    }
-                }
-            }
-            for at in &releases[next..] {
-                let Some(packet) = taken else { break };
-                waits.push(at - packet.arrived.as_nanos());
-                taken =
-                    queue.dequeue(Time::from_nanos(*at), &mut at_head).map(|(packet, _)| packet);
-            }
-            drops = dropped.len() + at_head.len();
-        }
-        AnyQueue::Fifo(mut queue) => {
-            let mut there = VecDeque::new();
-            for passage in passages {
-                let now = passage.sent;
-                while let Some(at) = releases.get(next).copied().filter(|at| *at <= now) {
-                    next += 1;
-                    match there.pop_front() {
-                        None => saved = (saved + 1).min(SAVED),
-                        Some(arrived) => waits.push(at - arrived),
-                    }
-                }
-                let last = releases.get((next + there.len()).wrapping_sub(1)).copied();
-                let taken = last.filter(|_| !there.is_empty()).unwrap_or(now);
-                let arrival = Arrival {
-                    now: Time::from_nanos(now),
-                    bytes: BYTES,
-                    ecn_capable: false,
-                    queued_packets: there.len(),
-                    queued_bytes: there.len() as u64 * u64::from(BYTES),
-                    free_at: Time::from_nanos(taken),
-                };
-                if queue.admit(&arrival) == Admission::Drop {
-                    drops += 1;
-                } else if there.is_empty() && saved > 0 {
-                    saved -= 1;
-                    waits.push(0);
-                } else {
-                    there.push_back(now);
-                }
-            }
-            for (arrived, at) in there.into_iter().zip(&releases[next..]) {
-                waits.push(at - arrived);
             }
         }
+        let arrived = Time::from_nanos(now);
+        let packet = Queued { packet: number as u32, bytes: BYTES, flow, ecn: None, arrived };
+        if taken.is_none() && saved > 0 {
+            saved -= 1;
+            waits.push(0);
+        } else {
+            queue.enqueue(packet, usize::from(taken.is_some()), &mut dropped);
+            if taken.is_none() {
+                taken = queue.dequeue(arrived, &mut at_head).map(|(packet, _)| packet);
+            }
+        }
+    }
+    for at in &releases[next..] {
+        let Some(packet) = taken else { break };
+        waits.push(at - packet.arrived.as_nanos());
+        taken = queue.dequeue(Time::from_nanos(*at), &mut at_head).map(|(packet, _)| packet);
+    }
+    Figures::of(&waits, dropped.len() + at_head.len())
+}
+
+/// Returns the figures of a first-in first-out queue.
+fn ours_in_order(mut queue: Box<dyn Queue>, passages: &[Passage], releases: &[u64]) -> Figures {
+    let (mut waits, mut drops, mut saved, mut next) = (Vec::new(), 0, 0, 0);
+    let mut there = VecDeque::new();
+    for passage in passages {
+        let now = passage.sent;
+        while let Some(at) = releases.get(next).copied().filter(|at| *at <= now) {
+            next += 1;
+            match there.pop_front() {
+                None => saved = (saved + 1).min(SAVED),
+                Some(arrived) => waits.push(at - arrived),
+            }
+        }
+        let last = releases.get((next + there.len()).wrapping_sub(1)).copied();
+        let taken = last.filter(|_| !there.is_empty()).unwrap_or(now);
+        let arrival = Arrival {
+            now: Time::from_nanos(now),
+            bytes: BYTES,
+            ecn_capable: false,
+            queued_packets: there.len(),
+            queued_bytes: there.len() as u64 * u64::from(BYTES),
+            free_at: Time::from_nanos(taken),
+        };
+        if queue.admit(&arrival) == Admission::Drop {
+            drops += 1;
+        } else if there.is_empty() && saved > 0 {
+            saved -= 1;
+            waits.push(0);
+        } else {
+            there.push_back(now);
+        }
+    }
+    for (arrived, at) in there.into_iter().zip(&releases[next..]) {
+        waits.push(at - arrived);
     }
     Figures::of(&waits, drops)
 }
