@@ -205,6 +205,6 @@ seeds, 60 s; `trust` and `cut` change the last digit only):
 
 | buffer | beside Reno | beside CUBIC |
 |---|---|---|
-| 25 packets | .92 and 8.9 | .58 and 9.2 |
-| 136 packets | .17 and 9.6 | .14 and 9.7 |",
+| 25 packets | 0.92 and 8.9 | 0.58 and 9.2 |
+| 136 packets | 0.17 and 9.6 | 0.14 and 9.7 |",
 };
