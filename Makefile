@@ -23,8 +23,8 @@ demo: setup
 test: setup uml
 	$(CARGO) test --release --workspace --features quiche --locked --no-fail-fast
 
-# Runs the examples of docs/results.md with pandas, polars and R. Installs these first: in target/, or
-# from Debian as root.
+# Runs the examples of docs/results.md with pandas, polars and R. Installs these first: in target/,
+# or from Debian as root.
 test-results: setup readers
 	FATHOM_READERS="$(CURDIR)/target/readers/bin" \
 	  $(CARGO) test --release --workspace --features quiche --locked --test fathom-tests results::programs -- --ignored
@@ -38,8 +38,8 @@ backends: setup uml
 sensitivity: setup
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --test judge-tests sensitivity:: -- --ignored --nocapture
 
-# Judges the controllers of every stack, and ours on quinn. Writes docs/league.md. Stored runs are not
-# repeated; without any, it takes about 1 h of CPU time.
+# Judges the controllers of every stack, and ours on quinn. Writes docs/league.md. Stored runs are
+# not repeated; without any, it takes about 1 h of CPU time.
 league: setup
 	$(CARGO) build --release --locked --features quiche
 	bench/judge/league.sh target/release/fathom
@@ -64,13 +64,13 @@ test-quiche: setup
 test-tokio-quiche: setup
 	$(CARGO) test --release $(TOKIO_QUICHE)
 
-# Builds servers from quinn's and noq's own examples with the packaged crates, in a separate workspace,
-# with ring and with AWS-LC. `cargo package` includes uncommitted changes.
+# Builds servers from quinn's and noq's own examples with the packaged crates, in a separate
+# workspace, with ring and with AWS-LC. `cargo package` includes uncommitted changes.
 test-packages: setup
 	$(CARGO) test --release --locked --features quiche --test fathom-tests -- --include-ignored --nocapture --test-threads 1 packages::crates packages::packaged
 
-# Builds servers on frameworks that accept connections themselves with the packaged crates: salvo, and
-# iroh, which adds three hundred crates.
+# Builds servers on frameworks that accept connections themselves with the packaged crates: salvo,
+# and iroh, which adds three hundred crates.
 test-packages-frameworks: setup
 	$(CARGO) test --release --locked --features quiche --test fathom-tests -- --include-ignored --nocapture packages::frameworks
 
@@ -130,13 +130,14 @@ deny:
 	cargo-deny check bans licenses sources
 	cargo-deny check advisories
 
-# Tests codec, frame walker, transport parameters and estimator with arbitrary input, and runs the tests
-# of the plug-in and the controllers. The profile panics if a number overflows; release would wrap it.
+# Tests codec, frame walker, transport parameters and estimator with arbitrary input, and runs the
+# tests of the plug-in and the controllers. The profile panics if a number overflows; release would
+# wrap it.
 fuzz: setup
 	FATHOM_FUZZ_CASES=$(FUZZ_CASES) $(CARGO) test --profile checked --locked -p fathom-frames -p fathom-plugin -p fathom-cc
 
-# Measures the cost of a controller per ACK frame, beside quinn's own controllers, and the cost of the
-# timestamp frame in a bulk transfer.
+# Measures the cost of a controller per ACK frame, beside quinn's own controllers, and the cost of
+# the timestamp frame in a bulk transfer.
 bench: setup
 	$(CARGO) bench --locked -p fathom-cc --bench ack_cost
 	$(CARGO) bench --locked -p fathom-experiments --bench frame_cost
@@ -156,22 +157,22 @@ chromium: setup
 soak: setup
 	$(CARGO) test --release --workspace --features quiche --locked --test fathom-tests -- --ignored --nocapture --test-threads 1 soak:: attack:: attack_proxy::
 
-# Tests our endpoints and other projects' against each other, in every test of the quic-interop-runner
-# that needs no container (docs/interop.md). Installs the peers from their registries in target/peers.
-# Tests mostly wait, so several run at once.
+# Tests our endpoints and other projects' against each other, in every test of the
+# quic-interop-runner that needs no container (docs/interop.md). Installs the peers from their
+# registries in target/peers. Tests mostly wait, so several run at once.
 interop: setup
 	$(CARGO) build --release --locked -p fathom-interop --features quiche
 	target/release/fathom-interop --install --jobs $(JOBS) --json target/interop.json
 
-# Compares `fathom load` with h2load. First builds h2load with HTTP/3 from Debian's sources: needs root
-# and about 900 MB in target/.
+# Compares `fathom load` with h2load. First builds h2load with HTTP/3 from Debian's sources: needs
+# root and about 900 MB in target/.
 h2load: setup
 	$(CARGO) build --release --locked
 	bench/http/beside/h2load.sh target/h2load
 	python3 bench/http/beside/beside.py --fathom target/release/fathom --h2load target/h2load/h2load
 
-# Compares the cost of `fathom serve` with that of the smallest server on the unmodified stack. Needs a
-# quiet machine.
+# Compares the cost of `fathom serve` with that of the smallest server on the unmodified stack.
+# Needs a quiet machine.
 stock: setup
 	$(CARGO) build --release --locked --features quiche
 	$(CARGO) build --release --locked -p fathom-http --example stock_quinn
@@ -179,9 +180,9 @@ stock: setup
 	for stack in quinn quiche; do python3 bench/http/beside/stock.py --fathom target/release/fathom \
 	  --stock target/release/examples/stock_$$stack --stack $$stack || exit 1; done
 
-# Tests `fathom serve` in front of nginx and a Python application: correct bytes, certificates replaced
-# under load, Chromium over TCP and HTTP/3. Compares its requests per second with Caddy's HTTP/3 proxy.
-# Needs root: installs these programs.
+# Tests `fathom serve` in front of nginx and a Python application: correct bytes, certificates
+# replaced under load, Chromium over TCP and HTTP/3. Compares its requests per second with Caddy's
+# HTTP/3 proxy. Needs root: installs these programs.
 proxy: setup
 	@for program in nginx:nginx-light caddy:caddy certutil:libnss3-tools chromium:chromium openssl:openssl curl:curl; do \
 	  command -v $${program%%:*} >/dev/null || apt-get install -y --no-install-recommends $${program##*:} || exit 1; done
@@ -196,9 +197,9 @@ judge-cross-check: setup uml
 	interop/peers/quic-go/install && interop/peers/ngtcp2/install
 	python3 bench/judge/beside/foreign.py
 
-# ring's assembly needs a C compiler; quiche's BoringSSL needs C++, CMake and libclang's headers. As root
-# on Debian and Ubuntu, this target installs them; elsewhere it says what to install. `cargo fetch` also
-# downloads the sources from which the derived quiche is made.
+# ring's assembly needs a C compiler; quiche's BoringSSL needs C++, CMake and libclang's headers. As
+# root on Debian and Ubuntu, this target installs them; elsewhere it says what to install. `cargo
+# fetch` also downloads the sources from which the derived quiche is made.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.89 or newer (rustup.rs)"; exit 1; }
 	@if ! command -v cc >/dev/null || ! command -v c++ >/dev/null || ! command -v cmake >/dev/null \
@@ -220,8 +221,8 @@ readers:
 	@if ! command -v Rscript >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	  apt-get install -y --no-install-recommends r-base-core; fi
 
-# Installs User-Mode Linux: a kernel with tc's queues that runs as a program, for the netem backend's
-# tests.
+# Installs User-Mode Linux: a kernel with tc's queues that runs as a program, for the netem
+# backend's tests.
 uml:
 	@if ! command -v linux.uml >/dev/null || ! command -v insmod >/dev/null || ! command -v ip >/dev/null; then \
 	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
