@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The base images of the Containerfile where no registry of images is in reach: Debian by debootstrap, and this machine's Rust on it. As root:
+# Makes the base images of the Containerfile if no image registry can be reached: Debian with
+# debootstrap, and this machine's Rust on top. As root:
 #   apt-get install buildah debootstrap
 #   deploy/bases.sh target/bases
 #   buildah build --isolation chroot -f deploy/Containerfile -t fathom .
 set -euo pipefail
 into=$(realpath -m "${1:?name a folder, such as target/bases}")
-# From where this machine has its own Debian.
+# Uses the mirror from which this machine was installed.
 mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | awk '!/security/ && !seen++')}
 [ -n "$mirror" ] || { echo "apt names no mirror of Debian: apt-get update, or set DEBIAN_MIRROR to the address of one"; exit 1; }
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Holds the dashboard against a real Prometheus: it scrapes a `fathom serve` under load, and each query of grafana/dashboards/fathom.json must
-be valid and, but for what cannot happen here, bring a series. Grafana itself is not needed. Wants prometheus in PATH.
+"""Checks the dashboard against a real Prometheus, without Grafana.
 
-With --page FILE the load lasts longer and goes through `fathom link`, and FILE shows the panels in the dashboard's places, with what Prometheus
-then has: what one looks at where there is no Grafana.
+Prometheus scrapes a `fathom serve` under load. Each query of grafana/dashboards/fathom.json must be
+valid and return a series, except for series that cannot occur here. Needs prometheus in PATH.
+
+With --page FILE, the load lasts longer and goes through `fathom link`, and FILE shows the panels in
+the dashboard's layout with Prometheus's data, for readers without Grafana.
 """
 
 import argparse
@@ -21,7 +23,7 @@ import urllib.parse
 import urllib.request
 
 HERE = pathlib.Path(__file__).parent
-# Series that only trouble brings, or a certificate of files.
+# Series that exist only after a failure, or with a certificate from files.
 RARE = (
     "fathom_certificate_reloads_total",
     "fathom_clients_given_up_total",
@@ -46,7 +48,7 @@ def legend(form: str, metric: dict) -> str:
     return re.sub(r"{{\s*(\w+)\s*}}", lambda name: metric.get(name[1], ""), form) or ", ".join(metric.values())
 
 
-# Okabe and Ito's colours, which people tell apart.
+# Okabe and Ito's colours, which colour-blind people can distinguish.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 
 
@@ -140,7 +142,7 @@ def main() -> None:
                 panels.append(panel_html(panel, series, start, end))
             if args.page:
                 args.page.write_text(PAGE.format(title=html.escape(dashboard["title"]), panels="".join(panels)))
-            # Nothing is left out that the server exports.
+            # The dashboard shows every metric that the server exports.
             text = urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=10).read().decode()
             exported, shown = set(re.findall(r"^# TYPE (fathom_\w+)", text, re.M)), json.dumps(dashboard)
             left_out = sorted(name for name in exported if name not in shown)

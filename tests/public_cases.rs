@@ -191,9 +191,10 @@ fn the_page_of_public_questions_is_that_of_the_cases() {
 const HEAD: &str = "\
 # Public questions and their answers
 
-People who run servers, write congestion controllers or read logs asked these questions in issues, on
-mailing lists and in forums. The table shows how to ask Fathom, and the part of its answer that names
-the cause. `make test` runs every command in a folder with the files of `tests/public_cases/files` and
-`bench/qlog/tests/logs`, and fails if an answer changes. Sizes are small, so that all of it takes half a
-minute of CPU time; one or two seeds show a cause, not a ranking.
+People who run servers, write congestion controllers or read logs asked these questions in issues,
+on mailing lists and in forums. For each question, the tables have the command that asks Fathom, and
+the part of its answer that names the cause. `make test` runs every command in a folder with the
+files of `tests/public_cases/files` and `bench/qlog/tests/logs`, and fails if an answer changes. The
+transfers are small, so that all commands together take half a minute of CPU time. With one or two
+seeds, they show a cause, not a ranking.
 ";

@@ -18,12 +18,17 @@ for native in cubic new-reno bbr3; do judge noq "native:$native"; done
 for native in cubic reno bbr2; do judge quiche "native:$native"; done
 
 {
-  echo '# League of controllers'
-  echo
-  echo "Scorecards of \`fathom judge\` ([judge.md](judge.md)) beside each other, made $(date -u +%Y-%m-%d) by \`make league\`: Fathom's controllers on quinn, and those that"
-  echo 'each stack brings, as it comes. Every controller is set against Fathom'"'"'s CUBIC and Reno on the same stack. A laboratory of clean links in virtual time'
-  echo 'says what a controller does there, not how it does on the Internet; a controller fails a criterion where the whole 95 % interval is outside our'
-  echo 'threshold in one test. Whoever maintains one of these: the command under each shows the same numbers; tell us where the test is unfair.'
-  echo
+  cat <<HEAD
+# League of controllers
+
+This page compares scorecards of \`fathom judge\` ([judge.md](judge.md)): Fathom's controllers on
+quinn, and the unmodified controllers of each stack. Every controller is compared with Fathom's CUBIC
+and Reno on the same stack. It fails a criterion if, in one test, its whole 95 % interval is outside
+our threshold. The results are from clean links in virtual time; they do not show how a controller
+does on the Internet. If you maintain one of these controllers and find a test unfair, tell us: the
+command under each controller shows the same numbers. \`make league\` wrote this page on
+$(date -u +%Y-%m-%d).
+
+HEAD
   "$program" league "$cards"/*.json
 } > docs/league.md

@@ -170,9 +170,11 @@ fn the_whole_battery_finds_what_is_broken() {
 }
 
 const HEAD: &str = "\
-# What the battery finds
+# Verdicts on broken controllers
 
-Six controllers that are broken on purpose (`cc/src/testing/broken.rs`), each in one way, beside CUBIC and Reno, which are not. What each should
-fail was written down before the first run (`bench/judge/tests/sensitivity.rs`). This page is written by `make sensitivity`.
+Does `fathom judge` find faults, and only faults? Six controllers are each broken in one way on
+purpose (`cc/src/testing/broken.rs`); CUBIC and Reno are not broken. The criteria that each should
+fail were written down before the first run (`bench/judge/tests/sensitivity.rs`). `make sensitivity`
+writes this page.
 
 ";

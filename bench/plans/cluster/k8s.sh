@@ -1,6 +1,7 @@
 #!/bin/sh
-# Manifests of 'fathom plan emit k8s' against Kubernetes' own schemas, and one of its pods played: the program with what the manifest
-# gives it. k8s.sh PROGRAM FOLDER; needs Python 3 with venv. FATHOM_PYTHON names one that has kubernetes-validate.
+# Checks manifests of `fathom plan emit k8s` against Kubernetes' own schemas, and runs the program as
+# one of the pods would, with the settings in the manifest. Usage: k8s.sh PROGRAM FOLDER. Needs
+# Python 3 with venv; FATHOM_PYTHON may name a Python that has kubernetes-validate.
 set -eu
 
 fathom=$(realpath "$1")
@@ -32,7 +33,7 @@ for name in sys.argv[2:]:
     if len(documents) == 2:
         assert documents[0]["data"] == {"study.toml": study}, "the study is not as it was"
     print(f"{name}: {', '.join(d['kind'] for d in documents)} valid (1.33, {kubernetes_validate.latest_version()}); {' '.join(pod['args'])}")
-# An invalid one is refused, or all of this says nothing.
+# Checks that an invalid manifest is refused; otherwise these checks prove nothing.
 documents[-1]["spec"]["completion"] = 8
 try:
     kubernetes_validate.validate(documents[-1], kubernetes_validate.latest_version(), strict=True)
@@ -42,7 +43,7 @@ else:
     sys.exit("a field that is not there was taken")
 PYTHON
 
-# The pods' part: every index once, together everything.
+# Runs the part of every pod: each index once, all runs together.
 rm -rf results
 for index in 0 1 2 3 4 5 6 7; do
   JOB_COMPLETION_INDEX=$index JOB_COMPLETIONS=8 "$fathom" plan run "$plan" --only buffer=20 --results results 2>&1 | grep 'as the task'

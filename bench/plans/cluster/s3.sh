@@ -1,7 +1,8 @@
 #!/bin/sh
-# A study into an object store by eight processes at once, of which one is killed and four make the same runs; what is merged equals a
-# single machine's result byte for byte. The store is moto, which speaks S3's protocol. s3.sh PROGRAM FOLDER; needs Python 3 with venv.
-# FATHOM_MOTO names a moto_server that is installed already.
+# Runs a study with eight concurrent processes into an object store. One process is killed, and four
+# make the same runs as others. The merged result has to equal that of a single machine, byte for byte.
+# The store is moto, which implements S3's protocol. Usage: s3.sh PROGRAM FOLDER. Needs Python 3 with
+# venv; FATHOM_MOTO may name an installed moto_server.
 set -eu
 
 fathom=$(realpath "$1")
@@ -35,7 +36,8 @@ at=s3://sweep/results
 signed() { curl --silent --fail --aws-sigv4 aws:amz:us-east-1:s3 --user any:any "$@"; }
 object() { echo "$AWS_ENDPOINT_URL/sweep/results/study/$1"; }
 
-# Parts 1 to 4 of 4 twice each: every run is made by two processes, and the second finds the first's result.
+# Runs each of the parts 1 to 4 twice, so that two processes make every run and the second finds the
+# first's result.
 writers=""
 for part in 1 2 3 4; do
   for twin in a b; do
@@ -63,7 +65,8 @@ say "$made runs were made by all together, $refused puts found what was there be
 cmp merged.json alone.json
 say "$(wc -c < merged.json) bytes of JSON, equal to a single machine's: $(sha256sum < merged.json | cut -c1-16)"
 
-# Another result of the last of fifty runs comes while the first is made, as from another build: it stays, and the run is named.
+# Stores another result of the last of fifty runs while the first run is made, as another build would.
+# This result has to stay, and the error has to name the run.
 last=$("$fathom" plan runs "$plan" --only buffer=20 --only controller=sdc | tail -n 1 | cut -c1-16)
 signed "$(object "$last.json")" | sed 's/"seconds":20/"seconds":21/' > other.json
 for one in $("$fathom" plan runs "$plan" --only buffer=20 | cut -c1-16); do

@@ -1,7 +1,8 @@
 #!/bin/sh
-# A study as an array job of a real Slurm: controller and two nodes as daemons of this machine. One node dies in the middle; the job
-# submitted again finishes the study, and what is merged equals a single machine's result byte for byte.
-# As root: slurm.sh PROGRAM FOLDER. Needs slurm-wlm, slurm-wlm-basic-plugins and munge. Stops what it started.
+# Runs a study as an array job of a real Slurm, with a controller and two nodes as daemons on this
+# machine. One node dies during the job. The job is submitted again and has to finish the study; the
+# merged result has to equal that of a single machine, byte for byte. Usage, as root: slurm.sh PROGRAM
+# FOLDER. Needs slurm-wlm, slurm-wlm-basic-plugins and munge. Stops every daemon that it started.
 set -eu
 
 fathom=$(realpath "$1")
@@ -15,7 +16,7 @@ rm -rf "${dir:?}"/*
 cd "$dir"
 
 say() { printf '%s  %s\n' "$(date +%T)" "$*"; }
-# Waits until a command succeeds: two minutes, which only a hang comes to.
+# Waits until a command succeeds, for at most two minutes, which only a hang reaches.
 until_true() {
   tries=0
   until sh -c "$1"; do
@@ -27,13 +28,13 @@ until_true() {
 
 started=""
 cleanup() {
-  # Steps outlive the daemon of their node.
+  # Job steps outlive the daemon of their node.
   left="$(steps a) $(steps b)"
   for pid in $started; do kill "$pid" 2>/dev/null || true; done
   for pid in $left; do kill -9 "$pid" 2>/dev/null || true; done
   for pid in $started; do wait "$pid" 2>/dev/null || true; done
 }
-# The processes of a node's steps, and the step daemons that are their parents.
+# Prints the processes of a node's job steps, and their parents, the step daemons.
 steps() {
   for pid in $(scontrol listpids '*' "$1" 2>/dev/null | awk '$1 > 1 { print $1 }'); do
     echo "$pid"
@@ -44,7 +45,7 @@ steps() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# Keys of its own: nothing of a Slurm that the machine may have is touched.
+# Uses its own keys, so that a Slurm of the machine stays untouched.
 mkdir munge state spool-a spool-b
 chown -R munge:munge munge 2>/dev/null || true
 head -c 1024 /dev/urandom > munge/key
@@ -52,7 +53,7 @@ chmod 0400 munge/key
 chown munge:munge munge/key
 chmod 0711 munge
 socket="$dir/munge/socket"
-# The folders above may be anyone's to write: --force.
+# --force, because the folders above may be writable by others.
 setpriv --reuid=munge --regid=munge --clear-groups munged --foreground --force --key-file=munge/key --socket="$socket" \
   --pid-file=munge/pid --seed-file=munge/seed --log-file=munge/log > munge.out 2>&1 &
 started="$started $!"
@@ -82,7 +83,7 @@ SelectTypeParameters=CR_Core
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=2
 ReturnToService=2
-# A dead node is noticed after ten seconds, so that the test does not take minutes.
+# Slurm detects a dead node after ten seconds, so that the test does not take minutes.
 SlurmdTimeout=10
 KillWait=2
 NodeName=a NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=$((base + 1)) CPUs=2 RealMemory=2048
@@ -109,7 +110,7 @@ victims=$(steps a)
 say "node a dies with $(echo "$victims" | wc -w) processes of its steps, after $(done_runs) runs"
 kill -9 "$node_a"
 for pid in $victims; do kill -9 "$pid" 2>/dev/null || true; done
-# Nothing is submitted anew by Slurm: that is shown by hand.
+# Slurm submits nothing again by itself; the test does so below.
 scancel "$job"
 until_true "[ -z \"\$(squeue --noheader --states=R,PD,CG --nodelist=b)\" ]"
 if "$fathom" plan status "$plan" --results results > status.txt 2>&1; then

@@ -291,8 +291,9 @@ impl WindowRule for Cubic {
 const PAGE: Page = Page {
     about: "CUBIC (RFC 9438) is the default of most stacks, and the baseline that a delay-based controller has
 to share links with. After a loss or a mark it keeps 0.7 of the window. Then its growth depends on
-the time since: fast back to the window of the loss, flat around it, then faster. If Reno's window
-would be larger (short round trips, small windows), CUBIC takes Reno's window.",
+the time since the loss: fast until the window is near that of the loss, slow around it, then faster
+again. If Reno's window would be larger (short round trips, small windows), CUBIC uses Reno's
+window.",
     departures: "A cut leaves 0.7 of the window, not 0.7 of the bytes in flight. Growth counts
 acknowledged bytes, not ACKs. An epoch begins with the first acknowledgement that may grow the
 window. Application-limited periods and silences do not count as time. HyStart++, which the RFC

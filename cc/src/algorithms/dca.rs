@@ -295,26 +295,27 @@ const PAGE: Page = Page {
 exceeds the mean of the last 20 by more than their standard deviation, DCA takes half of the window
 away, at most once per congestion epoch. Means and deviation are exact, in whole nanoseconds.",
     departures: r#"The default takes half of the window away, because the paper's analysis does so
-and gives reasons. The paper leaves the baseline open ("some baseline level"). The moving average
-fits the paper's remark that DCA reacts to what exceeds the queue that is there anyway. Nothing is
-decided before w samples have arrived. A cut also sets the slow-start threshold.
+and gives reasons. The paper does not define the baseline ("some baseline level"). The moving
+average used here fits the paper's remark that DCA reacts to queueing above the queue that is always
+present. DCA decides nothing before w samples have arrived. A cut also sets the slow-start
+threshold.
 
-By default, a peer that acknowledges every packet gives no samples, and the controller is then Reno."#,
+By default, a peer that acknowledges every packet gives no samples, so DCA then behaves as Reno."#,
     figure: "DCA and the scripted queue",
     to_see: "DCA cuts once at the foot of the ramp. It does not cut on the way up, nor at the
 plateau, which becomes the new baseline. It cuts once more at the spike. In between it grows as Reno
-does, however deep the queue is: it reacts to change, not to level.",
-    weakness: "DCA does badly alone on a path without noise. The detector measures a rise only against
+does, however deep the queue is, because it reacts to changes of the delay and not to its level.",
+    weakness: "DCA does badly if it is alone on a path without noise. The detector compares a rise with
 the deviation of the last samples. Without noise this deviation is zero, so any rise counts, even
-the rise that the sender's own growth makes. DCA uses 15 % of the link with `reduction=0.5`, 29 %
-with `0.25` and 53 % with `0.125`: the order of the paper, but further apart. A `floor` above the
-delay that one more packet adds helps: `floor=1.5ms` uses 71 %, with almost no queue, but from
-`floor=2ms` on DCA never reacts and is Reno.
+that from the sender's own growth. DCA uses 15 % of the link with `reduction=0.5`, 29 % with `0.25`
+and 53 % with `0.125`: the order is that of the paper, but the differences are larger. A `floor`
+above the delay of one more packet helps: with `floor=1.5ms` DCA uses 71 %, with almost no queue.
+From `floor=2ms` on, it never reacts and behaves as Reno.
 
 The paper itself finds that DCA loses throughput wherever it is a small part of the traffic (37 %
-and 13 % on its two paths), because most rises do not end in a loss. If a sender sends in bunches of
-more than w frames, it repeats one delay w times. The average then equals the sample, the epoch
-ends, and one rise may cause more than one cut.",
+and 13 % on its two paths), because most rises do not end in a loss. If a burst of more than w
+frames has one delay, the average becomes equal to the sample. The epoch then ends, and one rise may
+cause more than one cut.",
 };
 
 #[cfg(test)]

@@ -169,17 +169,17 @@ const PAGE: Page = Page {
 above the middle between the smallest and the largest RTT seen so far, DUAL takes an eighth of the
 window away.",
     departures: r#"The rule is taken from the description in the Vegas paper. "Seen so far" is
-taken literally, so one long delay raises the middle permanently; `reset` softens this. The RTT
+taken literally, so one long delay raises the middle permanently, unless `reset` is set. The RTT
 compared is that of the ACK that ends the second round trip. The rule also holds in slow start, and
 a cut ends slow start."#,
     figure: "DUAL and the scripted queue",
-    to_see: "All the way up and along the plateau, the delay is the largest so far, so every
-decision takes an eighth away. Between decisions, growth adds two packets. So the window settles at
-about sixteen packets, because an eighth of it is then two packets. Below the middle, 20 ms, DUAL is
-Reno. The spike costs an eighth only because a decision happened during the spike.",
-    weakness: "DUAL does badly if the largest RTT was an accident (a stalled peer, a detour of the
-route). The middle is then above any queue, and DUAL is Reno. Its queue is half of the deepest queue
-that it has seen, only a little below Reno's (17 ms against 22 ms).",
+    to_see: "During the ramp and the plateau, the delay is the largest so far, so every decision
+takes an eighth away. Between decisions, growth adds two packets. So the window settles at about
+sixteen packets, an eighth of which are two packets. Below the middle, 20 ms, DUAL behaves as Reno.
+The spike costs an eighth only because a decision happened during the spike.",
+    weakness: "DUAL does badly if the largest RTT was an exception (a stalled peer, a detour of the
+route). The middle is then above any queue, and DUAL behaves as Reno. Its queue is half of the
+deepest queue that it has seen, only a little below Reno's (17 ms against 22 ms).",
 };
 
 #[cfg(test)]

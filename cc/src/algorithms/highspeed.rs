@@ -175,8 +175,8 @@ is within 0.02 % of the formula and the same on every platform. a(w) and b(w) ar
     figure: "HighSpeed TCP and the scripted queue",
     to_see: "From 317 packets on, the window grows by four packets per round trip at first and by
 ten at the end, whatever the delay does.",
-    weakness: "HighSpeed TCP starves Reno on fast paths (the reason for `gentle`), and it fills a queue
-faster than Reno.",
+    weakness: "HighSpeed TCP starves Reno on fast paths, which is the reason for `gentle`. It also
+fills a queue faster than Reno.",
 };
 
 #[cfg(test)]

@@ -326,8 +326,8 @@ const PAGE: Page = Page {
     about: "Adaptive packet size (after Wilson's thesis) wraps any other controller, Reno if none is named:
 `packet-size/sync`. The wrapped controller sets the window, and `packet-size` sets the datagram
 size: the largest of 1200 (or the size that the path carries), 1000, 750, 500 and 250 bytes that
-fits eight times into the window. So loss detection has packets to work with. The size goes down at
-once, and up by one step after four round trips.",
+fits eight times into the window. So loss detection has enough packets. The size decreases
+immediately, and increases by one step after four round trips.",
     departures: "The thesis compares fixed sizes; the rule is ours. The wrapped controller
 counts in datagrams of the size in use, so small packets also make it grow more slowly. With
 `increase=full` it is not told of the smaller size. The stack must honour datagram sizes. Through a
@@ -335,9 +335,9 @@ shaping socket ([quinn](quinn.md), [noq](noq.md)), datagrams shrink by about 103
 from 1392 down to about 365.",
     figure: "Adaptive packet size and the scripted queue",
     to_see: "The five packets after the first mark become eight packets of 750 bytes. Five marks
-in a row take the window to 3 kB and the datagram to 250 bytes; eleven of them fit into the window.
-The size comes back one step at a time. Until then, the window grows by only one small packet per
-round trip.",
+in a row reduce the window to 3 kB and the datagram to 250 bytes; eleven datagrams fit into the
+window. The size increases again one step at a time. Until then, the window grows by only one small
+packet per round trip.",
     weakness: "Small packets cost bytes. Every packet has about 60 bytes of headers, whatever its size:
 5 % of 1200, 24 % of 250. If a link is limited in packets per second and not in bytes, smaller
 packets make it worse.",

@@ -58,6 +58,6 @@ outgrown it since. These departures hold for every controller on this page.",
     figure: "Reno and the scripted queue",
     to_see: "Reno does not react to delay. It adds one packet per round trip, so only the slope of
 its window follows the RTT.",
-    weakness: "Reno fills any queue until packets are lost, and it needs very few losses to fill a fast
-long path (it uses 45 % of 1 Gbps at 100 ms in 30 s).",
+    weakness: "Reno fills any queue until packets are lost. It can fill a fast long path only if very
+few packets are lost (in 30 s it uses 45 % of 1 Gbps at 100 ms).",
 };

@@ -363,9 +363,9 @@ const PAGE: Page = Page {
 Instead it delays packets at the sender. A congestion signal sets the added delay D so that RTT + D
 is twice the smoothed round trip.
 
-Acknowledgements without signals reduce D. In a small window each one takes off a tenth of RTT + D.
-In a large window they let the rate grow as one packet more per round trip would. Without delay and
-with eight packets or more, SDC is Reno.",
+Acknowledgements without signals reduce D. With a small window, each acknowledgement removes a tenth
+of RTT + D. With a large window, they reduce D so that the rate grows as if the window grew by one
+packet per round trip. Without delay and with eight packets or more, SDC is Reno.",
     departures: "RTT is that of the network. The smoothed RTT includes D; otherwise a second
 signal could not slow the sender further. It includes the D that each packet left with, so the marks
 of one flight raise D once and do not add up. Every ACK with a mark counts, as the paper says;
@@ -378,14 +378,14 @@ by a round trip and is gone within ten packets. At the fourth mark the window ha
 some delay is left. From here on the window stays, each mark doubles the whole round trip, and D
 falls slowly (by 1/64 of the round trip per packet), until it is gone at six seconds. Then the
 window grows as Reno's, and the last mark halves it.",
-    weakness: "SDC does badly if losses do not come from the sender's own rate. In the large-window
-phase, a signal doubles the round trip, and it takes about fifty packets to make up for it. So if
-more than about 2 % of packets are lost at random, D grows to its limit and the sender almost stops.
+    weakness: "SDC does badly if losses do not depend on the sender's rate. In the large-window phase,
+a signal doubles the round trip, and about fifty packets are needed to undo this. So if more than
+about 2 % of packets are lost at random, D grows to its limit and the sender almost stops.
 
 SDC also yields to Reno, as the paper says: while the window stays, only D competes
-(`shrink=factor,factor=0.1` competes harder). Among flows whose windows stay, nothing equalises the
-rates: by equation (2) each packet raises a rate by the same share, and each signal halves it,
-whatever the rate is. An idle time does not change D.",
+(`shrink=factor,factor=0.1` competes harder). If the windows of several flows stay, their rates do
+not become equal: by equation (2) each packet increases a rate by the same factor, and each signal
+halves it, whatever the rate is. An idle time does not change D.",
 };
 
 #[cfg(test)]

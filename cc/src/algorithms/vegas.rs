@@ -463,8 +463,8 @@ impl WindowRule for Vegas {
 const PAGE: Page = Page {
     about: "Vegas keeps between `alpha` and `beta` packets of its own waiting in queues. Once per round trip it
 compares window / base RTT with window / RTT, and then adds a packet, takes one away, or holds. It
-is Vegas-CAM in the DCA paper's words: congestion avoidance on top of the stack's normal loss
-recovery. A controller in QUIC cannot be more than that.",
+is the DCA paper's Vegas-CAM: congestion avoidance on top of the stack's normal loss recovery, which
+a controller in QUIC cannot replace.",
     departures: "ns-2 takes the mean RTT of a round, grows over the next round and, in slow
 start, doubles every other round. Linux takes the smallest RTT, grows at once, doubles every round,
 and divides by the base RTT although the definition divides by the RTT. The window stands for the
@@ -479,9 +479,9 @@ after timeouts.",
 trip. At the plateau it settles between seven and eight packets, of which 40 / 90, about three,
 wait. It holds there and, when the queue drains, grows by one packet per round trip. The spike costs
 only a few packets.",
-    weakness: "Vegas does badly beside flows that fill the queue. The plateau above is such a queue,
-and Vegas gives nearly everything away. It also does badly after a change to a longer route that the
-stack does not notice, because the longer route looks like a queue that never drains.",
+    weakness: "Vegas does badly beside flows that fill the queue: at a plateau as above, it gives
+nearly all bandwidth away. It also does badly after a change to a longer route that the stack does
+not detect, because the longer route looks like a queue that never drains.",
 };
 
 #[cfg(test)]

@@ -118,9 +118,9 @@ impl WindowRule for Ghstcp {
 }
 
 const PAGE: Page = Page {
-    about: "gHSTCP (Zhang, Hasegawa, Murata) is `highspeed` that grows by one datagram per round trip, as Reno
-does, while round-trip times rise. It decides once per round trip, from the samples of that round
-trip. It reacts to losses and marks as `highspeed` does.",
+    about: "gHSTCP (Zhang, Hasegawa, Murata) is `highspeed` with one change: while round-trip times rise, it
+grows by one datagram per round trip, as Reno does. It decides once per round trip, from the samples
+of that round trip. It reacts to losses and marks as `highspeed` does.",
     departures: "The paper does not publish its test or the span of its samples, so both are
 choices here. There is one sample per ACK frame. Mann-Kendall looks at up to 64 evenly spaced
 samples of a round trip and does not correct for ties. With too few samples for a test, the
@@ -131,7 +131,7 @@ is not included, because its numbers are not in the paper at hand.",
 three round trips after), the window grows by one packet per round trip. At the plateau and while
 the queue drains, it is HighSpeed TCP again. `gentle` reacts to the trend and not to the level, so
 it does not notice a queue that stays full.",
-    weakness: "`gentle` does badly in noise with the default test. A trend of pure chance is positive
-in half of all round trips, so the controller grows as Reno in about half of them. `t-test` and
+    weakness: "With the default test, `gentle` does badly in noise. A random trend is positive in half
+of all round trips, so the controller then grows as Reno in about half of them. `t-test` and
 `mann-kendall` require a significant rise.",
 };

@@ -145,9 +145,9 @@ impl RuleConfig for SyncTcpConfig {
 
 const PAGE: Page = Page {
     about: "Sync-TCP (Weigle, Jeffay, Smith) is Reno controlled by the forward one-way queueing delay. It
-computes an average of that delay, the level of the average between the smallest and the largest
-delay seen, and the trend over nine samples. Every three ACKs, level and trend give a verdict: grow
-as Reno, grow faster, hold, or cut by 10, 25 or 50 %.",
+computes the average of this delay, the position of the average between the smallest and the largest
+delay seen (the level), and the trend over nine samples. Every three ACKs, level and trend give a
+verdict: grow as Reno, grow faster, hold, or cut by 10, 25 or 50 %.",
     departures: "The verdicts also control slow start, unless `slow-start=reno`. Verdicts do
 nothing in fast recovery, unless `recovery=steer`. The smallest and the largest delay are never
 forgotten, unless `reset` says so. An early cut sets the slow-start threshold. `sync` needs one-way
@@ -163,16 +163,17 @@ told apart), and drops are 2.8 and 3.0 %. Beside a Reno flow, a receiver that re
 queue is 23 % faster than Reno without the limit, and 20 % slower with it (mean of three seeds,
 `bench/experiments/tests/hostile.rs`).
 
-**A receiver that misreports gets more than an honest one, but never more than with Reno.**
-An honest `sync` gives way to a Reno flow that fills the queue. It has 0.63 of the rate that Reno
-has in its place on quinn, 0.57 on noq and 0.49 on quiche (10 Mbps, 40 ms, 60 packets of queue), and
-0.10 to 0.30 in three other networks. A receiver that reports an empty queue has 0.80, 0.76 and
-0.59, and 0.42 to 0.81 in the other networks. With the laboratory's packet-level senders the gap is
-wider: an honest receiver has 0.08 of Reno's share of a drop-tail link and one that misreports has
-1.0; if the queue marks, they have 0.56 and 1.0.
+**A receiver that misreports gets more than an honest one, but never more than with Reno.** With an
+honest receiver, `sync` yields to a Reno flow that fills the queue. Its rate, relative to that of
+Reno in its place, is 0.63 on quinn, 0.57 on noq and 0.49 on quiche (10 Mbps, 40 ms, a queue of 60
+packets), and 0.10 to 0.30 in three other networks. With a receiver that reports an empty queue, it
+is 0.80, 0.76 and 0.59, and 0.42 to 0.81 in the other networks. With the laboratory's packet-level
+senders the difference is larger: 0.08 with an honest receiver and 1.0 with one that misreports on a
+drop-tail link, and 0.56 and 1.0 if the queue marks.
 
-So a receiver gains by misreporting, and only the bound at Reno's window limits its gain. The next
-table shows other misreports, with `sync`'s rate as a share of Reno's in the same place:
+So a receiver can gain by misreporting, and only the bound at Reno's window limits its gain. The
+next table has other misreports, with rates relative to those of Reno with an honest receiver in the
+same place:
 
 | the receiver | drop-tail: `sync`, `signal=rtt`, Reno with the same misreport | queue that marks |
 |---|---|---|
@@ -185,23 +186,24 @@ table shows other misreports, with `sync`'s rate as a share of Reno's in the sam
 | holds every acknowledgement for 25 ms and does not say so | 0.06, 0.06, 0.71 | 0.15, 0.15, 0.55 |
 
 No misreport gains more with `sync` than with Reno. The stack has to detect the misreports that gain
-with both (false acknowledgements, marks not reported). quinn, noq and quiche skip packet numbers
-now and then, and close the connection if the peer acknowledges a skipped one. They also check ECN
-counts (RFC 9000 §13.4.2), which finds counts that are too small, but not marks reported as none.
-`cargo test --release -p fathom-experiments --features quiche --test experiments-tests hostile --
---nocapture` prints these figures.",
+with both (false acknowledgements, unreported marks). quinn, noq and quiche skip a packet number now
+and then, and close the connection if the peer acknowledges it. They also check ECN counts (RFC 9000
+§13.4.2), which detects counts that are too small, but not marked packets that are reported as
+unmarked.
+`cargo test --release -p fathom-experiments --features quiche --test experiments-tests hostile -- --nocapture`
+prints these figures.",
     figure: "Sync-TCP and the scripted queue",
-    to_see: "By default `sync` cuts with every verdict, that is, every three ACKs. At the plateau
-its average delay still creeps up, so the smallest window stays. Once the average falls, the window
-grows by half a window per round trip, up to Reno's window.",
-    weakness: "As a lone bulk flow by the letter of the paper, `sync` uses only 58 % of the link. It
-makes several cuts per round trip, although no cut can show an effect before a round trip is over.
-With `cut=round` it uses 98 %, at two thirds of Reno's queue. If queues are well below a
-millisecond, the largest delay seen is noise: set `floor`.
+    to_see: "By default `sync` may cut with every verdict, that is, every three ACKs. At the
+plateau its average delay still rises slowly, so the window stays at its minimum. Once the average
+falls, the window grows by half a window per round trip, up to Reno's window.",
+    weakness: "A lone bulk flow of `sync` as in the paper uses only 58 % of the link, because it makes
+several cuts per round trip, although no cut has an effect before a round trip is over. With
+`cut=round` it uses 98 %, with two thirds of Reno's queue. If queues are well below a millisecond,
+the largest delay seen is noise: set `floor`.
 
-Beside flows that fill the queue, `sync` gets little. The table has the rates in Mbps of one `sync`
-flow and one other flow, over 10 Mbps and a round trip of 20 ms (`fathom plan run sync-beside`, five
-seeds, 60 s; `trust` and `cut` change the last digit only):
+Beside flows that fill the queue, `sync` gets little bandwidth. The table has the rates in Mbps of
+one `sync` flow and one competing flow, over 10 Mbps and a round trip of 20 ms
+(`fathom plan run sync-beside`, five seeds, 60 s; `trust` and `cut` change only the last digit):
 
 | buffer | beside Reno | beside CUBIC |
 |---|---|---|
