@@ -20,9 +20,11 @@ pub(crate) const PAPER: Paper = Paper {
 };
 
 const DEPARTURES: &[&str] = &[
-    "The first step is the TCP of docs/validation.md at packet level; each step keeps those before it, and the last ones are the stacks themselves, \
-     so that what is left between the last step and a stack has no name.",
-    "Shorter than the papers' runs where a stack takes minutes: 60,000 responses for Sync-TCP, a tenth of the rates for gHSTCP.",
+    "The first step is the TCP of docs/validation.md at packet level. Each step keeps the steps \
+     before it, and the last ones are the stacks themselves. The difference between the last step \
+     and a stack is not attributed to a mechanism.",
+    "Runs that would take a stack minutes are shorter than the papers': 60,000 responses for \
+     Sync-TCP, a tenth of the rates for gHSTCP.",
     "Bulk transfers have no steps for the handshake's size and the end of a connection.",
 ];
 
@@ -153,8 +155,9 @@ fn without(r: &Results) -> Artefact {
     let rows = steps
         .iter()
         .map(|step| SYNC_TCP.row(step.clone(), |of| r.estimate(WITHOUT, &[("step", step)], of)));
-    let note = "Reno. \"all of them\" is the ladder's last step before the stacks; what follows has one thing changed back, or two; from \"TCP with SACK\" on \
-                single things are added to the ladder's second step.";
+    let note = "Reno. \"all of them\" is the ladder's last step before the stacks. The next rows \
+                have one or two mechanisms removed. From \"TCP with SACK\" on, mechanisms are \
+                added to the ladder's second step.";
     Artefact::table("One mechanism less, one mechanism alone", SYNC_TCP.heads(), rows, note)
 }
 
@@ -209,7 +212,7 @@ impl Ladder {
                 self.row(format!("{name}, {step}"), |of| self.estimate(r, step, value, of))
             })
         });
-        let note = "Each step keeps those before it; the stacks stand by themselves.";
+        let note = "Each step keeps the steps before it; the stacks are not steps.";
         Artefact::table(self.title, self.heads(), rows, note)
     }
 }

@@ -29,17 +29,23 @@ pub(crate) const PAPER: Paper = Paper {
 };
 
 const DEPARTURES: &[&str] = &[
-    "TCP is this project's, at packet level, under the controllers that QUIC runs; what a paper leaves out of its TCP is as ns-2 had it in the \
-     paper's year, and is said at the head of each study.",
-    "The window after a loss is half of the window, not of the flight (RFC 5681 §3.1, equation 4).",
-    "Rates of new connections for a load are computed: two downloads on a network that does not queue say what a connection and each \
-     byte cost on the wire, the model's requests say the rest. The Sync-TCP paper runs its network at 100 Mbps and counts.",
+    "TCP is this project's, at packet level, with the same controllers as QUIC. Settings that a \
+     paper does not state are those of ns-2 in the paper's year; the head of each study lists \
+     them.",
+    "The window after a loss is half of the window, not half of the bytes in flight (RFC 5681 \
+     §3.1, equation 4).",
+    "The rate of new connections for a load is computed from the model's requests and from the \
+     cost of a connection and of a byte on the wire, which two downloads without queueing show. \
+     The Sync-TCP paper runs its network at 100 Mbps and counts.",
     "Sync-TCP's option for timestamps takes 12 bytes of each segment.",
-    "The models of DCA's paths were tuned with TCP's Reno; DUAL is from its description in the Vegas paper. Timeouts from 1 s, which ns-2 has since \
-     2001 and the paper, of 2000, had not.",
-    "SDC: a mark at a window of one segment waits for no timer, which is the paper's first cause of timeouts (§3.1): windows here do not fall \
-     below two segments.",
-    "Starts are spread: over two seconds for SDC, over one for packet sizes, over ten for gHSTCP, none of which the papers give.",
+    "The models of DCA's paths were tuned with TCP's Reno; DUAL is from its description in the \
+     Vegas paper. Timeouts are at least 1 s as in ns-2 since 2001, but not in the paper, which is \
+     from 2000.",
+    "SDC: the paper's first cause of timeouts (§3.1), a mark at a window of one segment that makes \
+     the sender wait for the timer, cannot occur, because windows here do not fall below two \
+     segments.",
+    "Starts are spread over two seconds for SDC, one second for packet sizes and ten seconds for \
+     gHSTCP; the papers do not give them.",
     "Packets of 278 bytes stand for the thesis's 250.",
 ];
 
@@ -212,8 +218,8 @@ fn dca_table(r: &Results) -> Artefact {
             }),
         )
     });
-    let note =
-        "Percent, beside a Reno connection at the same time; the paper's with its 95 % intervals.";
+    let note = "Percent, beside a Reno connection at the same time; the paper's numbers have its 95 % \
+         intervals.";
     Artefact::table("Change of throughput", ["Emory", "ASU"], rows, note)
 }
 
@@ -241,8 +247,9 @@ const DCA_BANDS: &[ClaimCheck] = &[
     claim("tcp-dca-dca", "DCA table 4-1", &[DCA])
         .says("DCA loses 37 % (31 to 42) over Emory, 13.2 % (6.6 to 19.8) over ASU.")
         .test("The mean in the paper's interval, widened by half of itself on either side.")
-        .cause("Not found. The change depends on how fast windows grow: -29 % with growth by bytes, -44 % with ACKs after 25 ms instead of 100, but \
-             ns-2 has neither (`validation-dca-causes`).")
+        .cause("Not found. The change depends on the growth of windows: it is -29 % with growth by \
+                bytes and -44 % with ACKs after 25 ms instead of 100, but ns-2 has neither \
+                (`validation-dca-causes`).")
         .asks(|r| as_the_paper(r, "dca")),
 ];
 
@@ -285,8 +292,9 @@ const SDC_BANDS: &[ClaimCheck] = &[
     claim("tcp-sdc-fall", "SDC §3.1, figure 4", &[SDC])
         .says("Past 200 flows timeouts per connection become fewer, since connections spend their time backing off.")
         .test("At 400 and at 500 flows fewer per connection than at 200.")
-        .cause("Not found: they stay within a point from 150 flows on. Of the paper's causes one is missing here: a mark at a window of one segment \
-             waits for the timer, and windows do not fall below two.")
+        .cause("Not found: timeouts stay within one per connection from 150 flows on. One of the \
+                paper's causes cannot occur here: a sender whose window of one segment is marked \
+                waits for the timer, but windows here do not fall below two.")
         .asks(|r| {
             let most = timeouts(r, "200", ECN);
             Finding::together(["400", "500"].map(|flows| {
@@ -297,8 +305,10 @@ const SDC_BANDS: &[ClaimCheck] = &[
     claim("tcp-sdc-few", "SDC §3.1, figure 4", &[SDC])
         .says("With SDC the number of timeouts per connection stays small.")
         .test("From 70 to 500 flows fewer than a third of TCP's.")
-        .cause("ns-2 spaces marks (`wait=on`): from 200 flows on the queue then stands about RED's upper threshold and drops, and after a timeout SDC is \
-             below eight packets, where it is as aggressive as TCP. Without spacing it has .08 to .32 of TCP's, in the band (`validation-sdc-causes`).")
+        .cause("ns-2 spaces marks (`wait=on`). From 200 flows on, the queue then stays near RED's \
+                upper threshold and drops packets, and after a timeout SDC's window is below eight \
+                packets, where SDC is as aggressive as TCP. Without spacing SDC has 0.08 to 0.32 \
+                of TCP's timeouts, inside the band (`validation-sdc-causes`).")
         .asks(|r| {
             Finding::together(["70", "100", "200", "500"].map(|flows| {
                 let (ecn, sdc) = (timeouts(r, flows, ECN), timeouts(r, flows, "SDC"));
@@ -323,8 +333,9 @@ fn packet_size_table(r: &Results) -> Artefact {
             Row::new(format!("{flows} flows, {seconds} s"), cells)
         })
     });
-    let note = "Percent of flows below 5 % of their share in windows of 1 and 10 s. The thesis: at 400 flows of 1500 bytes about 50 in windows \
-                of 1 s and over 20 in windows of 10 s, at 200 flows 10 in windows of 10 s.";
+    let note = "Percent of flows below 5 % of their share in windows of 1 and 10 s. The thesis has \
+                about 50 in windows of 1 s and over 20 in windows of 10 s with 400 flows of 1500 \
+                bytes, and 10 in windows of 10 s with 200 flows.";
     Artefact::table("Starved flows", packet_size::SIZES, rows, note)
 }
 

@@ -35,15 +35,18 @@ const OTHERS: [(&str, &str); 4] =
     [("emory", "vegas"), ("emory", "dual"), ("asu", "vegas"), ("asu", "dual")];
 
 /// Reason why the delays before losses differ from the paper's.
-const MODEL: &str = "The paths were the Internet's, and the paper's models of them are not published: ours are tuned to losses and round trips only, and one or two UDP \
-     sources a link fill its queue within milliseconds before it loses. No ladder shows this, for TCP at packet level keeps no samples of round trips.";
+const MODEL: &str = "The paths were real Internet paths, and the paper's models of them are not \
+                     published. Ours are tuned to losses and round trips only: one or two UDP \
+                     sources per link fill its queue within milliseconds before a loss. No ladder \
+                     shows this, because TCP at packet level keeps no samples of round trips.";
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-few-losses-foretold", "DCA §3.2.1", &[EMORY, ASU])
         .says(
             "On average over the times of day, a significant rise of the round trip comes before 7 to 18 % of the losses of a path.",
         )
-        .test("the indication metric, averaged over the five levels, lies with its interval in .07 to .18 on both paths")
+        .test("the indication metric, averaged over the five levels, lies with its interval in \
+               0.07 to 0.18 on both paths")
         .cause(MODEL)
         .asks(|r| {
             let parts = BOTH.map(|path| (path.name, path.over_levels(|level| path.predicted(r, level))));
@@ -73,9 +76,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-predicted-to-lose", "DCA §3.3, table 3-5", &[EMORY, ASU])
         .says("DCA is predicted to cost 4 to 70 % of the throughput.")
         .test("on both paths and at every level the predicted change lies below zero")
-        .cause("Over ASU at 110 and 120 % the prediction crosses zero: windows there are six packets at most and mostly smaller, so that a reduction takes \
-             less than the shorter round trip gives back. The paper's own numbers for this path fall to -4 %. No ladder shows this, for TCP at packet level keeps no \
-             samples of round trips.")
+        .cause("Over ASU at 110 and 120 % the prediction crosses zero: windows have at most six \
+                packets there, mostly fewer, so a reduction costs less than the shorter round trip \
+                gains. The paper's own numbers for this path fall to -4 %. No ladder shows this, \
+                because TCP at packet level keeps no samples of round trips.")
         .asks(|r| {
             let cases = BOTH.map(|path| LEVELS.map(|level| (format!("{} at {level}", path.name), path.degradation(r, level))));
             each(cases.into_iter().flatten(), below_zero)
@@ -188,8 +192,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .test(
             "the indication metric of the DCA connection is above that of Reno on Emory (tuned level) at both levels, seed by seed",
         )
-        .cause("The altered model here has 470 and 580 web users, the paper's 2,200, whose queues move more slowly. No ladder shows this, for TCP at packet level \
-             keeps no samples of round trips.")
+        .cause("The altered model has 470 and 580 web users here and 2,200 in the paper, where \
+                queues change more slowly. No ladder shows this, because TCP at packet level keeps \
+                no samples of round trips.")
         .asks(|r| {
             let measured = PATHS[0].predicted(r, TUNED);
             let parts = ["heavy", "light"].map(|level| {

@@ -37,7 +37,13 @@ pub(super) const PATHS: [Measured; 3] = [
         name: "path 1, Emory",
         levels: &LEVELS,
         window: 12.0,
-        indication: [".186 (.1)", ".2 (.036)", ".137 (.068)", ".162 (.034)", ".149 (.022)"],
+        indication: [
+            "0.186 (0.1)",
+            "0.2 (0.036)",
+            "0.137 (0.068)",
+            "0.162 (0.034)",
+            "0.149 (0.022)",
+        ],
         degradation: [
             "-54 (13) (-70, -40)",
             "-50 (9) (-60, -40)",
@@ -51,7 +57,13 @@ pub(super) const PATHS: [Measured; 3] = [
         name: "path 7, ASU",
         levels: &LEVELS,
         window: 6.0,
-        indication: [".081 (.011)", ".072 (.015)", ".073 (.022)", ".063 (2.0)", ".068 (.023)"],
+        indication: [
+            "0.081 (0.011)",
+            "0.072 (0.015)",
+            "0.073 (0.022)",
+            "0.063 (2.0)",
+            "0.068 (0.023)",
+        ],
         degradation: [
             "-19 (9) (-29, -9)",
             "-13 (7) (-21, -4)",
@@ -160,15 +172,16 @@ const COLUMNS: [&str; 13] = [
     "all",
 ];
 
-const STAND_IN: &str = "Ours by level of background, which stands for the time of day, with seeds for days; the paper's by time of day, \
-                        measured over the Internet.";
+const STAND_IN: &str = "Our numbers are by level of background traffic, which stands for the time \
+                        of day; seeds stand for days. The paper's are by time of day, measured \
+                        over the Internet.";
 
 pub(super) fn table_3_4(r: &Results) -> Artefact {
     let rows = PATHS.iter().map(|path| {
         path.by_level(
             |level| path.predicted(r, level),
             path.indication,
-            ".07 to .18 over the seven paths",
+            "0.07 to 0.18 over the seven paths",
         )
     });
     Artefact::table(
@@ -232,7 +245,8 @@ fn lcdc(r: &Results, study: &str, title: &str, paper: &str) -> Artefact {
 }
 
 pub(super) fn figure_3_1(r: &Results) -> Artefact {
-    let paper = "In the paper's path 1 there is some rise at lag -1, a larger one at -10, and no single peak.";
+    let paper = "The paper's path 1 has a small rise at lag -1, a larger one at -10, and no single \
+                 peak.";
     lcdc(r, EMORY, "Delay conditioned on a loss, Emory", paper)
 }
 
@@ -241,7 +255,7 @@ pub(super) fn figure_3_2(r: &Results) -> Artefact {
         r,
         ASU,
         "Delay conditioned on a loss, ASU",
-        "The paper's path 7 has its one peak around lag +1.",
+        "The paper's path 7 has a single peak around lag +1.",
     )
 }
 

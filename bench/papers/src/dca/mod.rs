@@ -36,9 +36,12 @@ const REDUCTIONS: [(&str, &str); 3] =
     [("50%", "dca"), ("25%", "dca:reduction=0.25"), ("12.5%", "dca:reduction=0.125")];
 
 /// Reason why Vegas loses more than in the paper.
-pub(crate) const NS2_VEGAS: &str = "ns-2's Vegas, which the paper used, counts packets in flight and forgets its base RTT after a round trip of one packet; \
-             with TCP these two rules take its loss from 41 and 33 to 25 and 9 % over Emory and ASU (`validation-dca-causes`, three seeds); on the \
-             altered model they were not tried.";
+pub(crate) const NS2_VEGAS: &str = "The paper used ns-2's Vegas, which counts packets in flight \
+                                    and forgets its base RTT after a round trip of one packet. \
+                                    With TCP, these two rules reduce its loss of throughput from \
+                                    41 and 33 to 25 and 9 % over Emory and ASU \
+                                    (`validation-dca-causes`, three seeds); they were not tried on \
+                                    the altered model.";
 
 pub(crate) const PAPER: Paper = Paper {
     name: "dca",
@@ -142,27 +145,34 @@ const CHANGES: &[Change] = &[
 ];
 
 const DEPARTURES: &[&str] = &[
-    "Tables 3-4 and 3-5 and figures 3-1 to 3-3 come from connections over the Internet of 1999, which nobody can measure again: here a \
-     Reno connection crosses our models of two of the seven paths, five levels of background standing for times of day and seeds for days.",
-    "The paper has no figure of the Emory path: rates and delays of its links are ours, from the facts of its text.",
-    "The background is tuned, as the paper's was, until the links lose what they should, with a Reno connection alone; numbers of users, \
-     their windows and round trips, and the times of the UDP sources are ours.",
-    "The altered Emory model has 470 (heavy) and 580 (light) web users instead of 2200, who would offer our link five times what it \
-     carries; idle times are the paper's.",
-    "The measured connections are QUIC: selective acknowledgements and loss recovery without coarse timeouts are always there, so Reno \
-     itself does better after losses than the paper's Reno.",
+    "Tables 3-4 and 3-5 and figures 3-1 to 3-3 are from connections over the Internet of 1999, \
+     which cannot be measured again. Here a Reno connection crosses our models of two of the seven \
+     paths. Five levels of background traffic stand for times of day, and seeds for days.",
+    "The paper has no figure of the Emory path. The rates and delays of its links are ours, \
+     derived from the paper's text.",
+    "As in the paper, the background traffic is tuned with a Reno connection alone, until the \
+     links have the required losses. The numbers of users, their windows and round trips, and the \
+     times of the UDP sources are ours.",
+    "The altered Emory model has 470 (heavy) and 580 (light) web users instead of 2200, who would \
+     offer our link five times its rate. Idle times are the paper's.",
+    "The measured connections are QUIC, which always has selective acknowledgements and loss \
+     recovery without coarse timeouts, so Reno does better after losses than the paper's Reno.",
     "A probe timeout does not reset the window as TCP's retransmission timeout does (RFC 9002 §6.2); only persistent congestion does.",
     "QUIC starts with ten packets, and acknowledges every second packet or after 25 ms.",
-    "Vegas-CAM is our vegas: congestion avoidance only, with QUIC's loss recovery; what the paper says of Vegas's own recovery and of \
-     NewReno (DCA §4.4: 70 and 76 % more throughput) cannot be tested.",
-    "Background users are packet-level senders with QUIC's loss detection on connections of their own for each transfer; the smallest round \
-     trip that a Vegas user sees is that of its small first packet, 0.3 ms less than a full one takes at 45 Mbit/s, which matters little.",
-    "The prediction of table 3-5 takes for the first timeout QUIC's own: mean round trip, four mean deviations and 25 ms, in place of the \
-     measured timeouts of TCP.",
-    "The measured connections start after 20 s, on queues that the background has filled, and are counted for 500 s from then on; the \
-     paper does not say when its own start. This was changed after a first run of each system had been seen: a Vegas connection that \
-     starts with the background sees the path empty once. What it got changed little.",
-    "Figure 4-7 places its points by the packets that are sent over the link, as measured, and is made of ten shares.",
+    "Vegas-CAM is our `vegas`: congestion avoidance only, with QUIC's loss recovery. The paper's \
+     statements about Vegas's own recovery and about NewReno (DCA §4.4: 70 and 76 % more \
+     throughput) cannot be tested.",
+    "Background users are packet-level senders with QUIC's loss detection and one connection per \
+     transfer. The smallest round trip of a Vegas user is that of its small first packet, only 0.3 \
+     ms less than that of a full packet at 45 Mbit/s.",
+    "For the first timeout, the prediction of table 3-5 uses QUIC's (mean round trip, four mean \
+     deviations and 25 ms) instead of the measured timeouts of TCP.",
+    "The measured connections start after 20 s, when the background traffic has filled the queues, \
+     and are counted for the next 500 s. The paper does not say when its connections start. This \
+     was changed after the first run of each system, because a Vegas connection that starts with \
+     the background traffic measures the empty path once. Its results changed little.",
+    "Figure 4-7 places its points by the measured share of the packets on the link, and has ten \
+     shares.",
 ];
 
 /// Returns `(a - b) / b` in percent, for the seeds that have both and a nonzero `b`.

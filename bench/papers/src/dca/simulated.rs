@@ -117,8 +117,9 @@ pub(super) fn table_4_3(r: &Results) -> Artefact {
         altered_row(r, "light", "dca", "-50 (4.5) (-53.5, -4.7)", "38.3"),
     ];
     let note = format!(
-        "{PAIRED_NOTE} The paper's text has it the other way round (DCA §4.3): 42 % less under moderate congestion, 53 % under heavy. The \
-         changes of losses leave out runs in which Reno lost nothing."
+        "{PAIRED_NOTE} The paper's text has the opposite order (DCA §4.3): 42 % less under \
+         moderate congestion, 53 % under heavy. The changes of losses exclude runs in which Reno \
+         lost nothing."
     );
     Artefact::table("Altered Emory model: DCA", ALTERED_COLUMNS, rows, note)
 }
@@ -192,11 +193,11 @@ type Facts<const N: usize> = [(&'static str, Measure, &'static str); N];
 
 const OF_EMORY: Facts<8> = [
     ("loss at 4-5, percent", |o| drops_at(o, "r4-r5"), "1.5"),
-    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), ".86"),
-    ("loss at 10-11, percent", |o| drops_at(o, "r10-r11"), ".6"),
+    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), "0.86"),
+    ("loss at 10-11, percent", |o| drops_at(o, "r10-r11"), "0.6"),
     ("UDP at 4-5, percent of packets", |o| udp_share(o, "4-5"), "20"),
     ("UDP at 7-8, percent of packets", |o| udp_share(o, "7-8"), "12"),
-    ("loss of Reno, percent", loss_of_reno, "1 (simulated: .55)"),
+    ("loss of Reno, percent", loss_of_reno, "1 (simulated: 0.55)"),
     ("mean round trip, ms", round_trip, "66 (12)"),
     ("throughput of Reno, kB/s", kilobytes, "185.1 (77.5)"),
 ];
@@ -213,12 +214,12 @@ const OF_ASU: Facts<10> = [
     ("throughput of Reno, kB/s", kilobytes, "10.8 (7.3)"),
 ];
 const OF_HEAVY: Facts<3> = [
-    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), ".8 to 2"),
+    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), "0.8 to 2"),
     ("mean queue at 7-8, packets", queue_7_8, "143.7"),
     ("UDP at 7-8, percent of packets", |o| udp_share(o, "7-8"), "less than 5"),
 ];
 const OF_LIGHT: Facts<2> = [
-    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), "less than .5"),
+    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), "less than 0.5"),
     ("mean queue at 7-8, packets", queue_7_8, "38.3"),
 ];
 
@@ -236,8 +237,9 @@ pub(super) fn models(r: &Results) -> Artefact {
         .chain(of("ASU", ASU, TUNED, &OF_ASU))
         .chain(of("altered, heavy", ALTERED, "heavy", &OF_HEAVY))
         .chain(of("altered, light", ALTERED, "light", &OF_LIGHT));
-    let note = "A Reno connection crosses each model alone; the paper's beside, measured where it says so in tables 3-1 and 3-2, else its \
-                model's (DCA §4.1, §4.3). The tuning aimed at losses, UDP and, of the altered model, queues.";
+    let note = "A Reno connection alone crosses each model. The paper's numbers are measured if \
+                tables 3-1 and 3-2 have them, and otherwise those of its model (DCA §4.1, §4.3). \
+                The models were tuned for losses, UDP and, in the altered model, queues.";
     Artefact::table("The models of the paths", ["value"], rows, note)
 }
 
@@ -332,7 +334,8 @@ pub(super) fn figure_4_7(r: &Results) -> Artefact {
         Axis::linear("early traffic, percent of the packets at link 7-8").over(0.0, 100.0),
         Axis::linear("loss rate at link 7-8, percent"),
     ];
-    let note = "The paper's text gives for its curves: no drop before 10 % of DCA, none at all with Vegas, and a later one in the lightly \
-                congested case. Its loss rate at no DCA is .8 to 2 % (heavy) and less than .5 % (light).";
+    let note = "The paper describes its curves: the loss rate does not fall before 10 % of the \
+                users have DCA, falls later under light congestion, and never falls with Vegas. \
+                Without DCA it is 0.8 to 2 % (heavy) and less than 0.5 % (light).";
     Artefact::figure("Loss rate as delay-based traffic grows", axes, series, note)
 }

@@ -31,8 +31,10 @@ const S1_LIMIT: f64 = 50.0 * 1_472.0 / 1_500.0;
 const LINK: f64 = 250.0 * 1_472.0 / 1_500.0;
 
 /// Reason why HighSpeed TCP harms Reno less than in the paper.
-const SCALE: &str = "At 50 ms it does, by 40 %. At 25 ms, at a tenth of the rates, S2's windows are some 100 packets, where HighSpeed TCP is nearly Reno, and S1 fills its links beside \
-     it; at 100 ms drops are rare. With TCP at full rates it loses 11, 74 and 34 % (`validation-ghstcp`, case 3, one seed).";
+const SCALE: &str = "At 50 ms it holds: S1 loses 40 %. At 25 ms and a tenth of the rates, S2's \
+                     windows are about 100 packets, with which HighSpeed TCP is nearly Reno, and \
+                     S1 fills its links. At 100 ms drops are rare. With TCP at full rates S1 loses \
+                     11, 74 and 34 % (`validation-ghstcp`, case 3, one seed).";
 
 const BULK: &str = "noise-bulk";
 /// Numbers by which systems are compared, with their noise.
@@ -61,8 +63,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("ghstcp-reno-leaves-bandwidth", "gHSTCP §3.1, case 1", &[DROPTAIL])
         .says("Reno behind fast access links does not use all that is left of the link")
         .test("S2 gets less than 95 % (ours) of what the link carries less S1, at every delay")
-        .cause("At a tenth of the rates Reno's windows are a tenth, and it refills the link within seconds: only at 100 ms it leaves a part. With TCP at full rates \
-             both groups leave 2, 17 and 7 % at 25, 50 and 100 ms (`validation-ghstcp`, one seed).")
+        .cause("At a tenth of the rates, Reno's windows are also a tenth, so it refills the link \
+                within seconds, and leaves a part unused only at 100 ms. With TCP at full rates, \
+                both groups together leave 2, 17 and 7 % unused at 25, 50 and 100 ms \
+                (`validation-ghstcp`, one seed).")
         .asks(|r| against(r, RENO, REST, UNDERUSED / 100.0, less)),
     claim("ghstcp-reno-unharmed-by-delay", "gHSTCP §3.1, case 1", &[DROPTAIL])
         .says("with longer delays S2 under Reno still does not affect S1")
@@ -138,7 +142,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("ghstcp-ared-underuses", "gHSTCP §4.2, cases 6 and 7", &[RED])
         .says("with Adaptive RED the bottleneck remains underutilised")
         .test("it sends less than 95 % (ours) of the time, at every delay")
-        .cause("At a tenth of the rates windows recover within seconds: the link stands idle at 100 ms only.")
+        .cause("At a tenth of the rates, windows recover within seconds, so the link is idle at \
+                times only at 100 ms.")
         .asks(|r| against(r, HIGHSPEED_ARED, UTILISATION, UNDERUSED, less)),
     claim("ghstcp-gared-short-paths", "gHSTCP §4.4, cases 6 and 8 (without SACK)", &[RED])
         .says("at 25 and 50 ms gHSTCP with gARED is better than HighSpeed TCP with Adaptive RED in throughput and fairness")

@@ -80,8 +80,9 @@ pub(crate) const PAPER: Paper = Paper {
                 HIGHSPEED_GARED,
                 GENTLE_ARED,
             ];
-            let note = "What the bars of the paper's figures show, as one number: the paper calls a case fairer where S1's bar is higher \
-                        beside S2's. Five access links of 10 Mbps are a fifth of the bottleneck, so 20 % is the most.";
+            let note = "One number for the bars of the paper's figures: the paper calls a case \
+                        fairer if S1's bar is higher relative to S2's. Five access links of 10 \
+                        Mbps are a fifth of the bottleneck, so the maximum is 20 %.";
             let measures: [(_, Measure); 2] =
                 [("S1's part of both (%)", share), ("utilisation (%)", utilisation)];
             by_delay(
@@ -125,22 +126,29 @@ const CHANGES: &[Change] = &[
 ];
 
 const DEPARTURES: &[&str] = &[
-    "QUIC always has selective acknowledgements, so the cases without and with SACK are one run; the first Reno flows have them too, \
-     which in the paper they do not.",
-    "A tenth of the paper's rates and buffers, so that runs come to a steady state: windows are some hundred packets instead of thousands, where \
-     HighSpeed TCP grows by 5 to 10 packets per round trip instead of 20 to 30.",
-    "The paper says neither how long it simulates nor from when it counts: 200 s, of which the first 100 s are not counted.",
-    "Three seeds over drop-tail at 50 and 100 ms, one at 25 ms, one to three with an active queue, one of the table `trend`: where the figures' numbers \
-     say ± 0, it is one seed.",
-    "HyStart++ ends the first slow start, so that nobody's first overshoot of the buffer decides the run; starts are spread over ten seconds.",
+    "QUIC always has selective acknowledgements, so the cases without and with SACK are the same \
+     run. The Reno flows of S1 also have them, unlike in the paper.",
+    "Rates and buffers are a tenth of the paper's, so that runs reach a steady state. Windows are \
+     some hundred packets instead of thousands, and HighSpeed TCP grows by 5 to 10 packets per \
+     round trip instead of 20 to 30.",
+    "The paper gives neither the length of its runs nor a warm-up. Here runs take 200 s, of which \
+     the first 100 s are not counted.",
+    "There are three seeds over drop-tail at 50 and 100 ms, one at 25 ms, one to three with an \
+     active queue, and one in the table `trend`. Numbers of figures with ± 0 have one seed.",
+    "HyStart++ ends the first slow start, so that the first overshoot of a flow does not decide \
+     the result. Starts are spread over ten seconds.",
     "A probe timeout does not reset the window as TCP's retransmission timeout does (RFC 9002 §6.2); only persistent congestion does.",
     "QUIC starts with ten packets instead of ns-2's one, and acknowledges every second packet or after 25 ms.",
     "Throughput counts UDP payload: 1472 of a packet's 1500 bytes.",
-    "The access links have no delay and queue 50 packets, as ns-2 has it by default; the paper does not describe them.",
-    "The paper calls cases fair without a measure: here it is S1's part of what both groups get, which its bars show.",
-    "The test for a rising round trip is not published: it is the sign of Pearson's correlation over the samples of one round trip. The table \
-     `trend` has others, on 64 samples of each.",
-    "The paper's cases 6 to 9 change controller and queue at once; HighSpeed TCP over gARED and gHSTCP over Adaptive RED are added.",
+    "The access links have no delay and queues of 50 packets, ns-2's default; the paper does not \
+     describe them.",
+    "The paper has no measure of fairness. Here it is S1's share of the throughput of both groups, \
+     which the paper's bars show.",
+    "The paper does not publish its test for a rising round trip. Here it is the sign of Pearson's \
+     correlation over the samples of one round trip. The table `trend` has other tests, with 64 \
+     samples per round trip.",
+    "The paper's cases 6 to 9 change controller and queue together. HighSpeed TCP over gARED and \
+     gHSTCP over Adaptive RED are added.",
 ];
 
 /// A set of runs that represents one case of the paper, or two cases that differ only in SACK.
@@ -301,8 +309,9 @@ fn throughput(results: &Results, title: &str, systems: [System; 2]) -> Artefact 
         Axis::linear("Propagation delay of the bottleneck (ms)"),
         Axis::linear("Throughput of five flows (Mbit/s)").over(0.0, 250.0),
     ];
-    let note = "The paper draws bars without numbers. S1 are Reno flows behind 10 Mbps each, S2 flows behind 100 Mbps each; the link has 250. Cases without \
-                and with SACK are one run here.";
+    let note = "The paper draws bars without numbers. S1 are Reno flows behind 10 Mbps each, S2 \
+                flows behind 100 Mbps each; the link has 250 Mbps. The cases without and with SACK \
+                are the same run here.";
     Artefact::figure(title, axes, series.as_flattened(), note)
 }
 
@@ -323,8 +332,9 @@ fn trend_table(results: &Results) -> Artefact {
             Row::new(format!("{queue}, {test}"), columns.map(of))
         })
     });
-    let note = "Each on 64 evenly spaced samples of a round trip. The default, the sign of Pearson's r over all of them, and HighSpeed TCP are in the \
-                other tables, at 100 ms.";
+    let note = "Each test uses 64 evenly spaced samples of a round trip. The default, the sign of \
+                Pearson's r over all samples, and HighSpeed TCP are in the other tables, at 100 \
+                ms.";
     Artefact::table(
         "gHSTCP by the test of a rising round trip, 100 ms",
         columns.map(|(head, _)| head),

@@ -23,27 +23,33 @@ const LARGE_PENALTY: f64 = 30.0;
 
 /// Reason why large packets starve less than with TCP
 /// (`fathom reproduce ladders --table packet-size`).
-const PROBES: &str = "QUIC repairs after a probe timeout of some round trips what costs TCP a timeout of 200 ms or more, doubled each time: of 400 flows 41 % starve in 1 s \
-             before the ladder's step of one probe, 23 % after it, 16 % with two, and 16 % on quinn (three seeds, hosts up to 2 ms away).";
+const PROBES: &str = "QUIC repairs a loss after a probe timeout of some round trips; TCP needs a \
+                      timeout of 200 ms or more, which doubles each time. 41 % of 400 flows starve \
+                      in 1 s before the ladder's step of one probe, 23 % after it, 16 % with two \
+                      probes, and 16 % on quinn (three seeds, hosts up to 2 ms away).";
 
 /// Reason why small packets share less well than in the thesis.
-pub(crate) const PHASE: &str = "With TCP 28 and 14 % of 400 flows of 500 and 278 bytes starve in 1 s; with hosts without delay, nearer to the thesis, and a queue counted in \
-             bytes, unlike it, 6 and .3 % (`validation-packet-size-causes`).";
+pub(crate) const PHASE: &str = "With TCP 28 and 14 % of 400 flows of 500 and 278 bytes starve in 1 \
+                                s. With hosts without delay (as in the thesis) and a queue in \
+                                bytes (unlike the thesis), 6 and 0.3 % do \
+                                (`validation-packet-size-causes`).";
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("large-half-share-50-flows", "Packet size §4.3.1", &[ALIKE])
         .says("With 50 flows of 1500-byte packets about 30 % get at most half of their fair share in windows of 1 s.")
         .test("20 to 40 % (ours) of the flows.")
-        .cause("With the thesis's TCP it is 21 %, in the band (`validation-packet-size`): timeouts keep a flow out that QUIC's probes bring back (ladder, one \
-             probe).")
+        .cause("With the thesis's TCP it is 21 %, inside the band (`validation-packet-size`): a \
+                flow in a timeout stays idle, whereas QUIC's probes let it continue (ladder, one \
+                probe).")
         .asks(|r| about(&alike(r, "50", "1500", HALF), 30.0, ABOUT)),
     claim("small-near-perfect-50-flows", "Packet size §4.3.1", &[ALIKE])
         .says("With 50 flows the smaller packets achieve near perfect sharing in windows of 1 s.")
         .test(
             "At most 10 % of the flows (ours) get half their share or less, or more than one and a half of it, with 1000, 500 and 278 bytes.",
         )
-        .cause("Not isolated: 1000-byte packets miss by 4 points, 278-byte ones by a tenth of one; with TCP 15 to 18 % of the flows get half or less \
-             (`validation-packet-size`).")
+        .cause("The cause was not isolated. 1000-byte packets miss by 4 points, 278-byte packets \
+                by a tenth of a point; with TCP 15 to 18 % of the flows get half or less \
+                (`validation-packet-size`).")
         .asks(|r| few_off(&["1000", "500", "278"].map(|size| (size, alike(r, "50", size, |o| astray(o, 1.0)))))),
     claim("large-worse-with-flows", "Packet size §4.3.1", &[ALIKE])
         .says("As the number of flows grows, the 1500-byte flows do poorly.")
@@ -51,8 +57,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             "More flows get at most half their share in windows of 1 s with 100 than with 50 flows, with 200 than with 100, with 400 than \
              with 200.",
         )
-        .cause("It falls from 50 to 100 flows only. With TCP (`validation-packet-size`) it rises at each step, 21, 28, 45 and 60 %: there timeouts keep a flow \
-             out that QUIC's probes bring back (ladder, one probe).")
+        .cause("The share falls only from 50 to 100 flows. With TCP (`validation-packet-size`) it \
+                rises at each step, 21, 28, 45 and 60 %: there a flow in a timeout stays idle, \
+                whereas QUIC's probes let it continue (ladder, one probe).")
         .asks(|r| {
             let cases = FLOWS.map(|n| (n, alike(r, n, "1500", HALF)));
             let steps = cases.each_ref().map(|(_, percent)| percent);
@@ -181,8 +188,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("active-queues-help-small", "Packet size §4.5.3", &[BESIDE])
         .says("Under active queues one would expect smaller packets to get a greater share (the thesis calls it speculation).")
         .test(
-            "278-byte flows beside as many of 1500 bytes get a larger part of those's bandwidth under RED, Adaptive RED and CoDel than under \
-             drop-tail, with 50 and with 200 flows.",
+            "278-byte flows beside an equal number of 1500-byte flows get a larger share of the \
+             latter's bandwidth under RED, Adaptive RED and CoDel than under drop-tail, with 50 \
+             and with 200 flows.",
         )
         .asks(|r| {
             let of = |queue| {

@@ -191,8 +191,8 @@ fn round_one(r: &Results) -> Artefact {
             row
         })
     });
-    let note =
-        "At most half: flows that got half their fair share or less. Starved: below 5 % of it.";
+    let note = "\"At most half\" are flows that got half their fair share or less; \"starved\" flows got \
+         less than 5 % of it.";
     table("Flows with packets of one size", columns, rows, note)
 }
 
@@ -227,7 +227,7 @@ fn adaptive(r: &Results) -> Artefact {
         ("dropped, %", |o| Some(o.links.get("left-right")?.drops_percent)),
     ];
     let rows = by_queue(r, ADAPTIVE, &FLOWS, "size", "", &columns);
-    let note = "Delivered is UDP payload: what headers of IP and UDP cost is not in it.";
+    let note = "\"Delivered\" counts UDP payload, without IP and UDP headers.";
     table("Sizes that adapt, and fixed ones, under four queues", columns, rows, note)
 }
 

@@ -46,25 +46,34 @@ const CHANGES: &[Change] = &[
 
 const DEPARTURES: &[&str] = &[
     "The flows are QUIC connections of a real stack with NewReno's window, not ns-2's TCP agents.",
-    "A probe timeout (RFC 9002 §6.2) sends probes and leaves the window as it is, where a TCP timeout takes it to one packet; only \
-     persistent congestion takes it to two, so flows starve less than the thesis's.",
-    "Losses are found by packet number, which is selective acknowledgement and limited transmit at once; the initial window is 10 packets, \
-     the smallest 2; receivers acknowledge every second packet or after 25 ms.",
-    "The smallest packets have 278 bytes on the wire instead of 250: 250 bytes of UDP payload, less the sender's shaping socket does not cut to.",
-    "Every packet has 28 bytes of IP and UDP and some 25 of QUIC headers and tag, where TCP's has 40 bytes; ACK frames that a small packet \
-     has no room for are sent, so few packets are larger than requested.",
+    "A probe timeout (RFC 9002 §6.2) sends probes and does not change the window, whereas a TCP \
+     timeout reduces it to one packet. Only persistent congestion reduces it, to two packets. So \
+     flows starve less than in the thesis.",
+    "Losses are detected by packet number, which has the effect of both selective acknowledgements \
+     and limited transmit. The initial window is 10 packets, the smallest 2. Receivers acknowledge \
+     every second packet or after 25 ms.",
+    "The smallest packets have 278 bytes on the wire instead of 250, because the sender's shaping \
+     socket does not trim below 250 bytes of UDP payload.",
+    "Every packet has 28 bytes of IP and UDP and about 25 of QUIC headers and tag; TCP's has 40 \
+     bytes. ACK frames are sent even if a small packet has no room for them, so a few packets are \
+     larger than requested.",
     "A flow begins with a TLS handshake in packets of 1200 bytes or more, whatever its packet size.",
-    "The length of a run is not given: 110 s, of which the first 10 s are not counted. Starts are spread over the first second.",
-    "The fair share counts bytes on the wire; in round two it is that of equal packet rates, which the thesis calls the natural penalty \
-     of small packets and accounts for without saying how.",
+    "The thesis does not give the length of a run. Here it is 110 s, of which the first 10 s are \
+     not counted. Starts are spread over the first second.",
+    "The fair share counts bytes on the wire. In round two it is that of equal packet rates; the \
+     thesis calls this the natural penalty of small packets, and does not say how it accounts for \
+     it.",
     "Flows below 5 % of their share count as starved; the thesis has no number.",
-    "The receiver's window of 500 packets is one of 500 of the stack's own packets, of 1200 bytes or more; it limits nobody.",
+    "The receiver's window has 500 of the stack's own packets of 1200 bytes or more; it limits no \
+     flow.",
     "A quarter of 50 flows are 12 flows, three quarters 38.",
-    "Figures 4.12 and 4.13 do not say the size of their small packets; taken as those of figures 4.14 and 4.15.",
-    "The rule by which sizes adapt is this project's, for the thesis has none: at least eight packets in the window, sizes of UDP payload \
-     from the path's down to 250 bytes.",
+    "Figures 4.12 and 4.13 do not give the size of their small packets. Here they are those of \
+     figures 4.14 and 4.15.",
+    "The rule for adapting sizes is this project's, because the thesis has none: at least eight \
+     packets in the window, with UDP payloads from the path's size down to 250 bytes.",
     "The parameters of the active queues are this project's; they drop and do not mark.",
-    "The experiments on Emulab (Packet size §4.4) are not reproduced: the thesis itself draws nothing from them.",
+    "The experiments on Emulab (Packet size §4.4) are not reproduced, because the thesis draws no \
+     conclusion from them.",
 ];
 
 /// Returns the fairness in windows of this length.

@@ -26,12 +26,15 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sdc-few-timeouts", "SDC §3.1", &[FIGURE_4])
         .says("As the number of flows increases, the average number of timeouts of a connection can be kept small under SDC.")
         .test(
-            "Fewer timeouts per connection under SDC than under TCP at every number of flows above 30, paired by seed. The paper has no \
-             number for small: that it means fewer than TCP, from where TCP's increase, is ours.",
+            "Fewer timeouts per connection under SDC than under TCP at every number of flows above \
+             30, paired by seed. The paper gives no number for \"small\"; \"fewer than TCP, from \
+             the point where TCP's increase\" is ours.",
         )
-        .cause("It holds from 60 flows on. quinn's packets wait in front of the socket while its probe timer runs, which brings 5 to 6 timeouts per connection \
-             with hardly a loss: with 30 flows SDC has 5.9 there, .5 on quiche, which keeps packets back itself, and .1 on the ladder's step of probes \
-             (`ladder-sdc` with `flows:30` on links of 3.3 Mbps, three seeds).")
+        .cause("It holds from 60 flows on. quinn's packets wait in front of the socket while its \
+                probe timer runs, which causes 5 to 6 timeouts per connection with hardly any \
+                loss. With 30 flows SDC has 5.9 timeouts on quinn, 0.5 on quiche, which delays \
+                packets itself, and 0.1 on the ladder's step of probes (`ladder-sdc` with \
+                `flows:30` on links of 3.3 Mbps, three seeds).")
         .asks(|r| {
             let [tcp, sdc] = both(r, FIGURE_4, "flows", timeouts);
             let verdict = less_where(&sdc, &tcp, |flows, _| flows > 30.0);
@@ -48,8 +51,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("tcp-windows-within-four", "SDC §3.1", &[WINDOWS])
         .says("With more than 30 flows TCP's window can hardly exceed four packets.")
         .test("The first sender's window exceeds four packets less than 10 % of the time (ours), with 40, 100, 200 and 500 flows.")
-        .cause("It does not hold with TCP either (`--stack tcp`): 52 and 19 % of the time with 40 and 100 flows, 6 and 3 % with 200 and 500. Whether the paper's \
-             window is the mean or the largest of several flows is not said.")
+        .cause("It does not hold with TCP either (`--stack tcp`): 52 and 19 % of the time with 40 \
+                and 100 flows, 6 and 3 % with 200 and 500. The paper does not say whether its \
+                window is the mean or the largest of several flows.")
         .asks(|r| {
             let tcp = under(r, WINDOWS, "flows", TCP, above_four);
             let numbers = format!("percent of time above four packets by flows: {}", list(&tcp, &WINDOW_FLOWS));
@@ -68,8 +72,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             "TCP's timeouts are fewer again when the number of connections is larger than 200, for connections spend their time backing off.",
         )
         .test("Fewer timeouts per connection with 500 flows than with 200.")
-        .cause("A probe timeout leaves the window alone, so that more flows go on to lose packets: on the ladder's step of one probe timeouts treble (37 to \
-             101 with 200 flows). With TCP they stay within a point from 150 flows on (`validation-sdc`), with QUIC they fall from 350 on.")
+        .cause("A probe timeout does not change the window, so more flows continue to lose \
+                packets: on the ladder's step of one probe, timeouts treble (37 to 101 with 200 \
+                flows). With TCP they stay within one per connection from 150 flows on \
+                (`validation-sdc`); with QUIC they fall from 350 on.")
         .asks(|r| {
             let tcp = under(r, FIGURE_4, "flows", TCP, timeouts);
             let numbers = format!("TCP's timeouts per connection by flows: {}", list(&tcp, &HUNDREDS));
@@ -102,8 +108,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sdc-less-bias-100-flows", "SDC §3.4", &[FIGURE_10])
         .says(LESS_BIAS)
         .test(HALF)
-        .cause("It does not hold with TCP either (`--stack tcp`: 12.7 against 9.5 at a ratio of 100), whose windows stay below eight packets. On QUIC SDC lessens the bias at large \
-             ratios (2.7 against 11.5 at 100) and turns it round at those up to 30, where TCP's is small.")
+        .cause("It does not hold with TCP either (`--stack tcp`: 12.7 with SDC and 9.5 with TCP at \
+                a ratio of 100), because windows stay below eight packets. On QUIC, SDC reduces \
+                the bias at large ratios (2.7 instead of 11.5 at 100) and reverses it at ratios up \
+                to 30, where TCP's bias is small.")
         .asks(|r| less_bias(r, FIGURE_10)),
     claim("tcp-biased", "SDC §3.4", &[FIGURE_9, FIGURE_10])
         .says("TCP has a well-known bias against connections with long round trips.")
@@ -135,8 +143,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sdc-tunable", "SDC §3.5", &[FIGURE_11])
         .says("SDC can be made increasingly competitive by reducing its delay more aggressively.")
         .test(
-            "A larger part of TCP's bandwidth with D to .1 of itself than to .9, and at no step from one factor to the next smaller one a \
-             significantly smaller part.",
+            "SDC gets a larger share of TCP's bandwidth if D is reduced to 0.1 D than to 0.9 D, \
+             and no step to the next smaller factor reduces its share significantly.",
         )
         .cause(FACTOR)
         .asks(|r| {
@@ -162,11 +170,12 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("avq-fewer-timeouts", "SDC §3.6", &[FIGURE_4, FIGURE_12])
         .says("With AVQ the number of timeouts under SDC is further reduced.")
         .test(
-            "Fewer timeouts per connection under SDC with AVQ than with RED at every number of flows at which there is at least half a one \
-             with RED (ours), paired by seed.",
+            "Fewer timeouts per connection under SDC with AVQ than with RED, at every number of \
+             flows with at least half a timeout per connection with RED (ours), paired by seed.",
         )
-        .cause("At 30 flows AVQ has fewer (2.2 against 6.0). From 60 flows on SDC's timeouts are mostly those of its own delay (sdc-few-timeouts), which no queue \
-             lessens; why AVQ then has up to one more is not known.")
+        .cause("At 30 flows AVQ has fewer (2.2 instead of 6.0). From 60 flows on, most of SDC's \
+                timeouts are caused by its own delay (sdc-few-timeouts), which no queue reduces. \
+                The reason why AVQ then has up to one more is not known.")
         .asks(|r| {
             let [red, avq] = [FIGURE_4, FIGURE_12].map(|study| under(r, study, "flows", SDC, timeouts));
             let numbers = [&avq, &red].map(|points| list(points, &SHOWN));
@@ -176,13 +185,16 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
 ];
 
 /// Reason why the factor does not tune SDC's share.
-const FACTOR: &str = "It does not hold with TCP either (`--stack tcp`): SDC gets 130 % at every factor, for with 100 flows windows stay below eight packets, where D is cut by another rule; on \
-     QUIC the flows beside it have timeouts that SDC's do not (73 and 6 per connection at .1).";
+const FACTOR: &str = "It does not hold with TCP either (`--stack tcp`): SDC gets 130 % at every \
+                      factor, because with 100 flows windows stay below eight packets, where \
+                      another rule reduces D. On QUIC the flows beside it have many more timeouts \
+                      than SDC's (73 and 6 per connection at 0.1).";
 
 const LESS_BIAS: &str =
     "The disparity between flows of short and long round trips is much smaller when SDC is used.";
-const HALF: &str = "At every ratio of round trips above 1, how far the ratio of bandwidths is from 1 is under SDC at most half of what it is under \
-     TCP, paired by seed. That much smaller means half is ours.";
+const HALF: &str = "At every ratio of round trips above 1, the distance of the ratio of bandwidths \
+                    from 1 under SDC is at most half of that under TCP, paired by seed. The half \
+                    is ours.";
 
 fn under(r: &Results, study: &str, axis: &str, system: &str, of: Measure) -> Vec<At> {
     r.along(study, axis, &[("system", system)], of)

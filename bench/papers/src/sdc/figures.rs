@@ -14,19 +14,20 @@ use crate::{Artefact, ArtefactSpec, Results, spec};
 pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
     spec("figure 4", "timeouts per connection over the number of flows", &[FIGURE_4], |r| {
         let title = "Timeouts per connection over the number of flows";
-        let note = "Ten to 100 flows in steps of ten as in the paper, 50 above. Probe timeouts stand for timeouts.";
+        let note = "From 10 to 100 flows the steps are ten as in the paper, above they are 50. \
+                    Probe timeouts stand for timeouts.";
         over_flows(r, FIGURE_4, title, "timeouts per connection", note, timeouts)
     }),
     spec("figure 5", "length of TCP's timeouts over the number of flows", &[FIGURE_4], |r| {
         let line = r.curve(FIGURE_4, "flows", &[("system", TCP)], TCP, backoff);
-        let note = "A backoff: from the last packet before a probe timeout to the first acknowledgement after it. Where nobody backs off \
-                    there is no point.";
+        let note = "A backoff lasts from the last packet before a probe timeout to the first \
+                    acknowledgement after it. A number of flows without a backoff has no point.";
         let axes = [Axis::linear("flows"), Axis::linear("seconds").over(0.0, 1.5)];
         figure("Mean length of timeouts over the number of flows, TCP", axes, [line], note)
     }),
     spec("figure 6", "packets dropped over the number of flows", &[FIGURE_4], |r| {
         let title = "Packets dropped per connection over the number of flows";
-        let note = "The paper does not say whether its number is per connection; here it is.";
+        let note = "The paper does not say whether its number is per connection; ours is.";
         over_flows(r, FIGURE_4, title, "packets dropped per connection", note, drops)
     }),
     spec("figure 7", "packet delivery latency, 100 flows", &[LATENCY], |r| {
@@ -64,12 +65,13 @@ pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
             Axis::linear("share of D that an unmarked ACK leaves"),
             Axis::linear("SDC's bandwidth, percent of TCP's"),
         ];
-        let note = "The marks are what SDC §3.5 says of .1 and .9. What equation (2) gives is drawn as a level line.";
+        let note = "The marks are the statements of SDC §3.5 for 0.1 and 0.9. The horizontal line \
+                    is the result with equation (2).";
         figure("50 SDC flows beside 50 TCP flows", axes, lines, note)
     }),
     spec("figure 12", "timeouts per connection with AVQ", &[FIGURE_12], |r| {
         let title = "Timeouts per connection over the number of flows, with AVQ";
-        let note = "As figure 4, with alpha .12 and gamma .98.";
+        let note = "As figure 4, with alpha 0.12 and gamma 0.98.";
         over_flows(r, FIGURE_12, title, "timeouts per connection", note, timeouts)
     }),
     spec("windows", "how large one sender's window is, of the text of §3.1", &[WINDOWS], |r| {

@@ -56,33 +56,44 @@ const CHANGES: &[Change] = &[
 ];
 
 const DEPARTURES: &[&str] = &[
-    "Figures 7 and 8 follow stream bytes, for QUIC sends again what a lost packet carried and not the packet: a piece is what a packet \
-     carries for the first time, and it has arrived when its first byte has. The lab's TLS keys tell which bytes a packet carries.",
-    "Latency begins where a packet enters its first link. SDC's added delay comes before and is not counted: the paper's averages for SDC \
-     lie below the delay it adds.",
-    "The flows are QUIC connections of real stacks, not ns-2's TCP agents: losses are found by packet number (RFC 9002 §6.1), which is \
-     selective acknowledgement and Limited Transmit at once, so TCP here recovers from losses that NewReno could not.",
-    "Probe timeouts (RFC 9002 §6.2) stand for retransmission timeouts: they send probes and leave the window as it is, while a TCP \
-     timeout takes it to one packet and begins slow start; only persistent congestion does so here.",
-    "A probe timeout is the round-trip time with four deviations and 25 ms, where ns-2's TCP waits 200 ms or more.",
-    "The stack does not tell of probe timeouts: the lab counts packets that leave after a silence as long as one with packets in flight.",
-    "SDC's packets are kept back in front of the socket: to the stack they are on their way, and its timer runs. Where the added delay \
-     jumps, the timer can run out though nothing was lost; such timeouts are counted.",
-    "A mark in a window of one packet is no timeout: QUIC's smallest window is two packets (RFC 9002 §7.2), and a mark never stops it.",
+    "Figures 7 and 8 follow stream bytes, because QUIC retransmits the data of a lost packet, not \
+     the packet. A piece is the data that a packet carries for the first time; it has arrived when \
+     its first byte has arrived. The laboratory knows from its TLS keys which bytes a packet \
+     carries.",
+    "Latency begins when a packet enters its first link. SDC's added delay comes before and is not \
+     counted, because the paper's averages for SDC are below the delay that SDC adds.",
+    "The flows are QUIC connections of real stacks, not ns-2's TCP agents. Losses are detected by \
+     packet number (RFC 9002 §6.1), which has the effect of both selective acknowledgements and \
+     Limited Transmit, so TCP here recovers from losses from which NewReno could not.",
+    "Probe timeouts (RFC 9002 §6.2) stand for retransmission timeouts. They send probes and do not \
+     change the window, whereas a TCP timeout reduces it to one packet and begins slow start; here \
+     only persistent congestion reduces the window like this.",
+    "A probe timeout is the round-trip time plus four deviations and 25 ms; ns-2's TCP waits 200 \
+     ms or more.",
+    "The stack does not report probe timeouts. The laboratory counts packets that leave after a \
+     silence of this length while packets are in flight.",
+    "SDC's packets are delayed in front of the socket. For the stack they are in flight, and its \
+     timer runs. If the added delay jumps, the timer can expire although nothing was lost; such \
+     timeouts are counted.",
+    "A mark at a window of one packet causes no timeout here, because QUIC's smallest window is \
+     two packets (RFC 9002 §7.2), and a mark never stops the sender.",
     "The length of a timeout (figure 5) is that of a backoff: from the last packet before a probe timeout to the first acknowledgement \
      after it. A backoff that the end of the run cuts short is not counted.",
-    "Handshakes are counted in neither timeouts nor their lengths; before a connection's first round-trip sample its timer is not watched.",
-    "The initial window is 10 packets (RFC 9002 §7.2), and receivers acknowledge every second packet or after 25 ms, where ns-2's \
-     acknowledge every packet.",
+    "Handshakes count neither for timeouts nor for their lengths, and timeouts before a \
+     connection's first round-trip sample do not count.",
+    "The initial window is 10 packets (RFC 9002 §7.2). Receivers acknowledge every second packet \
+     or after 25 ms; ns-2's acknowledge every packet.",
     "A flow begins with a TLS handshake in packets of 1200 bytes or more, and acknowledgements are QUIC packets of about 60 bytes on the \
      way back.",
-    "Packets of 576 bytes hold 28 bytes of IP and UDP and some 25 of QUIC; the sender's shaping socket cuts the stack's packets to that size, and \
-     keeps them back for SDC's delay.",
-    "Drops are all datagrams of the servers that were dropped, handshakes and acknowledgements among them.",
-    "The starts are spread over two seconds, the steps above 100 flows and of the ratios of round trips are ours: the paper gives none.",
+    "Packets of 576 bytes have 28 bytes of IP and UDP and about 25 of QUIC. The sender's shaping \
+     socket trims the stack's packets to this size, and delays them for SDC.",
+    "Drops are all dropped datagrams of the servers, including handshakes and acknowledgements.",
+    "The starts (spread over two seconds), the steps above 100 flows and the steps of the ratios \
+     of round trips are ours, because the paper gives none.",
     "In figures 9 and 10 the far group's delay is split evenly between both ends; the round trips are the paper's (table 2).",
-    "In figure 11 the factor holds in the large-window phase only; how the paper applied it in the other phase is not said.",
-    "The virtual queue of figure 12 holds 57,600 bytes, 100 packets: the paper gives no size.",
+    "In figure 11 the factor applies in the large-window phase only; the paper does not say how it \
+     applied the factor in the other phase.",
+    "The virtual queue of figure 12 holds 57,600 bytes, 100 packets. The paper gives no size.",
 ];
 
 /// Returns a number of the only group, `flows`, per connection.

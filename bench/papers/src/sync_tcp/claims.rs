@@ -36,8 +36,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .says("at 75 % load SACK-ARED-ECN is slightly ahead of Reno for responses within 350 ms")
         .regime(|r| collapsed(r, &[ARED, RENO].map(|system| Curve::one("75", system))))
         .test("its mean fraction within 50, 100, to 350 ms is more")
-        .cause("It holds with TCP (`validation-sync-tcp-75`: mean fraction .32 against .29, seeds 1 to 3): which step of QUIC takes it away at 75 % was \
-             not isolated; at 90 % first window, probes and handshakes each add to what a short queue drops (ladder).")
+        .cause("It holds with TCP (`validation-sync-tcp-75`: mean fraction 0.32 instead of 0.29, \
+                seeds 1 to 3). The step towards QUIC that changes this at 75 % was not isolated; \
+                at 90 % the first window, probes and handshakes each increase the drops of a short \
+                queue (ladder).")
         .asks(|r| {
             let [ared, reno] = [ARED, RENO].map(|system| Curve::one("75", system));
             fraction_is_more(r, "SACK-ARED-ECN and Reno, mean fraction", EARLY, &FIRST, [&ared, &reno])
@@ -162,7 +164,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-largest-faster", "Sync-TCP §5.1, figure 10", &[LARGEST])
         .says("at 85 % load the largest response completes over 200 s before Reno's")
         .regime(|r| collapsed(r, &[RENO, SYNC].map(Curve::largest)))
-        .test("it completes over 200 s sooner; the response is another than the paper's, 35 and 49 MB")
+        .test("it completes over 200 s earlier; the response differs from the paper's (35 and 49 \
+               MB)")
         .asks(|r| {
             let [reno, sync] = [RENO, SYNC].map(|system| largest(r, system, largest_seconds));
             let judged = reno.pairs(&sync.map(|seconds| seconds + SOONER));
@@ -172,8 +175,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .says("the largest response sees 5 times fewer packet drops than with Reno")
         .regime(|r| collapsed(r, &[RENO, SYNC].map(Curve::largest)))
         .test("Reno's part of lost packets is 5 times Sync-TCP's, or more")
-        .cause("With TCP (`validation-sync-tcp-largest`, five seeds) the largest response loses 3, 6, 14, 31 and 49 times fewer packets. QUIC at 85 % drops 5.6 \
-             and 3.3 % of all packets with Reno and Sync-TCP, TCP 1.2 and .2: most are of handshakes and first windows, which no controller governs.")
+        .cause("With TCP (`validation-sync-tcp-largest`, five seeds) the largest response loses 3, \
+                6, 14, 31 and 49 times fewer packets. At 85 %, drops are 5.6 and 3.3 % of all \
+                packets on QUIC with Reno and Sync-TCP, and 1.2 and 0.2 % on TCP. Most are packets \
+                of handshakes and first windows, which no controller controls.")
         .asks(|r| {
             let [reno, sync] = [RENO, SYNC].map(|system| largest(r, system, largest_lost));
             let judged = reno.pairs(&sync.map(|lost| FEWER * lost));

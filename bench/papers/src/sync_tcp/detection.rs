@@ -35,7 +35,8 @@ pub(super) const AGREEMENT: Noise =
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-detection-tracks-queue", "Sync-TCP §3.3, figure 2", &[DETECTION])
         .says("the averaged queueing delay tracks the actual queueing delay relatively well, with a lag")
-        .test("Pearson's correlation of the estimate with the queue of a fixed time before, at most 1 s, reaches .7 (ours)")
+        .test("Pearson's correlation of the estimate with the queue at a fixed earlier time, at \
+               most 1 s before, reaches 0.7 (ours)")
         .asks(|r| {
             let best = detected(r, |o| Some(best_correlation(o)?.0));
             let lag = detected(r, |o| Some(best_correlation(o)?.1));
@@ -45,8 +46,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-detection-tracks-trend", "Sync-TCP §3.3, figure 2", &[DETECTION])
         .says("the trend analysis can track the trend of the queueing delay well")
         .test(
-            "at least 80 % (ours) of the verdicts name the direction of the queue itself: the sign of the least-squares slope of the link's \
-             queue over the time of the nine averages, the estimate's best lag before",
+            "at least 80 % (ours) of the verdicts have the direction of the queue: the sign of the \
+             least-squares slope of the link's queue over the time of the nine averages, shifted \
+             by the estimate's best lag",
         )
         .asks(|r| {
             let agree = detected(r, agreement);
@@ -146,8 +148,9 @@ fn agreement(o: &Outcome) -> Option<f64> {
 /// Draws the queue, the estimates by their trend, and the borders of the regions.
 pub(super) fn figure(results: &Results) -> Artefact {
     let series = results.outcomes(DETECTION, &[]).next().map_or_else(Vec::new, |(_, o)| series(o));
-    let note = "The first seed, the second half of the run. The queue is a mean per bin; trends are worked out from the averages that the \
-                sender reported, and the largest delay is that of the fullest queue.";
+    let note = "The first seed, the second half of the run. The queue is a mean per bin. Trends \
+                are computed from the averages that the sender reported, and the largest delay is \
+                that of the fullest queue.";
     let axes = [Axis::linear("Time (s)"), Axis::linear("Queueing delay (ms)")];
     Artefact::figure("Sync-TCP congestion detection", axes, series, note)
 }

@@ -111,33 +111,43 @@ const CHANGES: &[Change] = &[Change {
 }];
 
 const DEPARTURES: &[&str] = &[
-    "QUIC instead of TCP: selective acknowledgements always, so Reno stands for the paper's Reno and for its SACK; in ns-2 only the one \
-     with ECN has them.",
-    "A connection opens with a TLS handshake whose certificate crosses the network, which TCP's has not; response times include it.",
+    "QUIC instead of TCP always has selective acknowledgements, so Reno stands for the paper's \
+     Reno and for its SACK; in ns-2 only the system with ECN has them.",
+    "A connection begins with a TLS handshake, which TCP does not have, and a certificate crosses \
+     the network. Response times include the handshake.",
     "QUIC starts with ten packets instead of TCP's one or two, so more responses are sent before any acknowledgement.",
-    "A probe timeout sends a probe and leaves the window alone, where TCP's retransmission timeout, a second or 200 ms at least, resets it.",
-    "An acknowledgement comes for every second packet or after 25 ms, in ns-2 after 100 ms; every packet has 28 bytes of IP and UDP, in \
-     ns-2 40 of IP and TCP.",
-    "Sync-TCP is run by the letter (`sync:trust=full`), for receivers here tell the truth. The catalogue's `sync` grows no faster after a \
-     loss than Reno does, whatever a receiver says.",
+    "A probe timeout sends a probe and does not change the window, whereas TCP's retransmission \
+     timeout, of at least a second or 200 ms, resets it.",
+    "Receivers acknowledge every second packet or after 25 ms (ns-2: 100 ms). Every packet has 28 \
+     bytes of IP and UDP (ns-2: 40 bytes of IP and TCP).",
+    "Sync-TCP runs as in the paper (`sync:trust=full`), because receivers here are honest. By \
+     default `sync` grows no faster than Reno after a loss, whatever a receiver reports.",
     "One-way delays travel in a frame beside acknowledgements (lean), not in every packet as in §3.2.",
-    "Rates of new connections for a load are computed: two downloads on a network that does not queue say what a connection and each \
-     byte cost on the wire, the model's requests say the rest. The paper runs its network at 100 Mbps and counts.",
-    "Load counts both directions of a connection, as the links of the paper's calibration carry both.",
-    "How the load of several bottlenecks divides is not published: with two, half is cross traffic, with three, one sixth.",
-    "The largest response of figure 10 is the largest among the first half of the requests; the paper's is the largest that completed, \
-     49 MB. Its smallest round trip is not kept, so the paper's remark on it is not judged.",
-    "Near 90 % and above short connections of QUIC as it is drop more and more, the longer the run: 4 % over 10,000 responses, 14 % over 60,000, \
-     38 % over 250,000 (Reno on quinn, seed 1; five seeds at 60,000), where the paper's TCP drops 3.9 % over all of them. docs/collapse.md has \
-     what causes it, docs/validation.md the same claims with TCP.",
-    "A request fails after two minutes of silence. Some do in a collapse: probe timeouts double each time, and quinn divides them between \
-     handshake packets and data that the server cannot read before them.",
-    "The Adaptive RED queue holds 340 packets, which is five times the product of 10 Mbps and 77 ms (68 packets).",
+    "The rate of new connections for a load is computed from the model's requests and from the \
+     cost of a connection and of a byte on the wire, which two downloads without queueing show. \
+     The paper runs its network at 100 Mbps and counts.",
+    "Load counts both directions of a connection, because the links of the paper's calibration \
+     carry both.",
+    "The paper does not say how it divides the load of several bottlenecks. Here half is cross \
+     traffic with two bottlenecks, and one sixth with three.",
+    "The largest response of figure 10 is the largest among the first half of the requests; the \
+     paper's is the largest that completed, 49 MB. The laboratory does not store its smallest \
+     round trip, so the paper's remark on it is not judged.",
+    "Near 90 % and above, drops of short QUIC connections increase with the length of the run: 4 % \
+     over 10,000 responses, 14 % over 60,000, 38 % over 250,000 (Reno on quinn, seed 1; five seeds \
+     at 60,000). The paper's TCP has 3.9 % over 250,000. docs/collapse.md explains the cause; \
+     docs/validation.md has the same claims with TCP.",
+    "A request fails after two minutes of silence. In a collapse this happens, because probe \
+     timeouts double each time, and quinn divides them between handshake packets and data that the \
+     server cannot read before it has these packets.",
+    "The Adaptive RED queue holds 340 packets, five times the product of 10 Mbps and 77 ms (68 \
+     packets).",
     "Each connection of a mix gets a random controller, the same in every run.",
     "With drift, each connection gets one of 32 clocks at random, evenly spaced from 0 to 500 us/s.",
-    "One seed, as in the paper; a difference then counts from what other seeds, and links 0.1 % slower, made of it in runs of 10,000 \
-     responses at 75 % (`bench/results/noise`). No noise was measured at other loads: one seed decides nothing there, but for the largest \
-     response.",
+    "One seed, as in the paper. A difference counts only if it is larger than the differences \
+     between seeds, and with links that are 0.1 % slower, in runs of 10,000 responses at 75 % \
+     (`bench/results/noise`). The noise at other loads was not measured, so one seed decides \
+     nothing there, except for the largest response.",
 ];
 
 /// Draws the systems' curves over one bottleneck.

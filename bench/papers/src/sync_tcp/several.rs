@@ -23,8 +23,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-several-better", "Sync-TCP §5.2, figures 11 and 12", &[SEVERAL])
         .says("at 75 % load over 2 and 3 bottlenecks Sync-TCP still performs better than the other two")
         .test("within 100 to 1500 ms: nowhere half a percent (ours; with one seed the measured noise) below either, and more in the mean")
-        .cause("It is behind in one place: within 200 ms over two bottlenecks SACK-ARED-ECN, whose queues are short, completes more (.22 against .15). \
-             Everywhere else, and in the mean, it is ahead of both.")
+        .cause("Sync-TCP is behind in one place: within 200 ms over two bottlenecks, SACK-ARED-ECN \
+                completes more because of its short queues (0.22 instead of 0.15). Everywhere \
+                else, and in the mean, Sync-TCP is ahead of both.")
         .asks(|r| {
             let cases = ADDED[0].1.into_iter().flat_map(|case| [RENO, ARED].map(|other| (case, other)));
             Finding::together(cases.map(|(case, other)| {
@@ -78,8 +79,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-drift-harmless", "Sync-TCP §5.3, figure 15", &[ONE, DRIFT])
         .says("there is no large difference between runs with and without clock drift")
         .test(
-            "of responses above 25 kB, for the others end before a clock has moved and before Sync-TCP can answer, the fractions within 1, 2, to \
-             20 s differ by no more than 2 % of all (ours), at 75, 90 and 95 %, where at least half of the window reductions are early (ours)",
+            "for responses above 25 kB (others end before a clock has drifted and before Sync-TCP \
+             can react), the fractions within 1, 2, to 20 s differ by no more than 2 % of all \
+             (ours), at 75, 90 and 95 %, if at least half of the window reductions are early \
+             (ours)",
         )
         .asks(|r| {
             Finding::together(["75", "90", "95"].map(|load| {
