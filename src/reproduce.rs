@@ -315,7 +315,7 @@ mod tests {
         assert!(
             page.contains("<svg")
                 && page.contains("✓ held")
-                && page.contains("Not every run has a result")
+                && page.contains("Some runs have no result")
         );
         assert_eq!(read(&kept.join("made-up.json")), record.compact());
         let drawn = |name: &str| kept.join("figures").join(name).is_file();

@@ -344,7 +344,7 @@ mod tests {
             record.stale[0].contains("RED marked") && record.stale[1].contains("sdc-figure-4.")
         );
         let (text, page) = (crate::report::text(&record), crate::report::markdown(&record));
-        for said in ["RED marked three times", "sdc-figure-4.", "Of these results, until"] {
+        for said in ["RED marked three times", "sdc-figure-4.", "Applies to these results until"] {
             assert!(
                 text.contains(said)
                     && page.contains(said)
@@ -352,7 +352,7 @@ mod tests {
                 "{said}"
             );
         }
-        assert!(page.contains("Results from before changes"), "{page}");
+        assert!(page.contains("These results are from before the changes"), "{page}");
     }
 
     #[test]

@@ -147,7 +147,8 @@ fn of_systems(
 const SYNC_TCP_BANDS: &[ClaimCheck] = &[
     claim("tcp-workload", "Sync-TCP §4.2, figures 4 and 5", &[SYNC_TCP])
         .says("The workload itself: responses of 7256 bytes on average; on links of 100 Mbps a median time of 230 ms and a mean of 406 ms.")
-        .test("The size within 15 % (heavy tails: the mean moves by 6 % from seed to seed), the times within a fifth.")
+        .test("The size is within 15 % (because of heavy tails, the mean varies by 6 % from seed \
+               to seed), the times within a fifth.")
         .asks(|r| {
             Finding::together([
                 bands("B", [("size", system(r, "100 Mbps", sync_tcp::size), 6_168.0, 8_344.0)]),
@@ -162,7 +163,7 @@ const SYNC_TCP_BANDS: &[ClaimCheck] = &[
         }),
     claim("tcp-sync-drops", "Sync-TCP table 1", &[SYNC_TCP])
         .says("At R0 3.9 % of the packets are dropped with Reno, 13.9 % with SACK-ARED-ECN, 2.0 % with Sync-TCP.")
-        .test("Within a point or a quarter of the paper's number, whichever is more.")
+        .test("Within a point or a quarter of the paper's number, whichever is larger.")
         .asks(|r| of_systems(r, "%", sync_tcp::drops, [3.9, 13.9, 2.0], 0.25, 1.0)),
     claim("tcp-sync-queues", "Sync-TCP table 1", &[SYNC_TCP])
         .says("The mean queue at R0 is 64 packets with Reno, 19 with SACK-ARED-ECN, 54 with Sync-TCP.")
@@ -176,7 +177,7 @@ const SYNC_TCP_BANDS: &[ClaimCheck] = &[
         .asks(|r| of_systems(r, "ms", sync_tcp::median, [430.0, 810.0, 390.0], 0.2, 0.0)),
     claim("tcp-sync-order", "Sync-TCP §5.1", &[SYNC_TCP])
         .says("Sync-TCP drops less than Reno, has a smaller queue, and faster responses in the median and on average.")
-        .test("Each of the four, seed by seed.")
+        .test("Each of the four holds, seed by seed.")
         .asks(|r| {
             let rows: [(&str, Measure); 4] = [
                 ("drops", sync_tcp::drops),
@@ -237,16 +238,19 @@ fn as_the_paper(r: &Results, controller: &str) -> Finding {
 const DCA_BANDS: &[ClaimCheck] = &[
     claim("tcp-dca-vegas", "DCA table 4-4", &[DCA])
         .says("Vegas-CAM loses 21 % (15 to 27) beside Reno over Emory, 7.3 % (-5.8 to 20.3) over ASU.")
-        .test("The mean in the paper's interval, widened by half of itself on either side.")
+        .test("The mean is in the paper's interval, widened by half of the interval on either \
+               side.")
         .cause(crate::dca::NS2_VEGAS)
         .asks(|r| as_the_paper(r, "vegas")),
     claim("tcp-dca-dual", "DCA table 4-4", &[DCA])
         .says("DUAL loses 14.2 % (5.4 to 22.9) over Emory, 18 % (12.9 to 23.3) over ASU.")
-        .test("The mean in the paper's interval, widened by half of itself on either side.")
+        .test("The mean is in the paper's interval, widened by half of the interval on either \
+               side.")
         .asks(|r| as_the_paper(r, "dual")),
     claim("tcp-dca-dca", "DCA table 4-1", &[DCA])
         .says("DCA loses 37 % (31 to 42) over Emory, 13.2 % (6.6 to 19.8) over ASU.")
-        .test("The mean in the paper's interval, widened by half of itself on either side.")
+        .test("The mean is in the paper's interval, widened by half of the interval on either \
+               side.")
         .cause("Not found. The change depends on the growth of windows: it is -29 % with growth by \
                 bytes and -44 % with ACKs after 25 ms instead of 100, but ns-2 has neither \
                 (`validation-dca-causes`).")
@@ -278,7 +282,8 @@ fn sdc_figure(r: &Results) -> Artefact {
 const SDC_BANDS: &[ClaimCheck] = &[
     claim("tcp-sdc-rise", "SDC §3.1, figure 4", &[SDC])
         .says("With ECN timeouts increase rapidly when there are more than 30 flows.")
-        .test("At 70 flows more than twice as many per connection as at 30, at 100 more than three times as many.")
+        .test("At 70 flows there are more than twice as many per connection as at 30, at 100 more \
+               than three times as many.")
         .asks(|r| {
             let few = timeouts(r, "30", ECN);
             let steps = [("70", 2.0), ("100", 3.0)].map(|(flows, times)| {
@@ -291,7 +296,7 @@ const SDC_BANDS: &[ClaimCheck] = &[
         }),
     claim("tcp-sdc-fall", "SDC §3.1, figure 4", &[SDC])
         .says("Past 200 flows timeouts per connection become fewer, since connections spend their time backing off.")
-        .test("At 400 and at 500 flows fewer per connection than at 200.")
+        .test("At 400 and at 500 flows there are fewer per connection than at 200.")
         .cause("Not found: timeouts stay within one per connection from 150 flows on. One of the \
                 paper's causes cannot occur here: a sender whose window of one segment is marked \
                 waits for the timer, but windows here do not fall below two.")
@@ -304,7 +309,7 @@ const SDC_BANDS: &[ClaimCheck] = &[
         }),
     claim("tcp-sdc-few", "SDC §3.1, figure 4", &[SDC])
         .says("With SDC the number of timeouts per connection stays small.")
-        .test("From 70 to 500 flows fewer than a third of TCP's.")
+        .test("From 70 to 500 flows there are fewer than a third of TCP's.")
         .cause("ns-2 spaces marks (`wait=on`). From 200 flows on, the queue then stays near RED's \
                 upper threshold and drops packets, and after a timeout SDC's window is below eight \
                 packets, where SDC is as aggressive as TCP. Without spacing SDC has 0.08 to 0.32 \

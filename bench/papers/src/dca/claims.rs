@@ -54,7 +54,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("dca-asu-predicts-least", "DCA §3.2.1", &[EMORY, ASU])
         .says("The congested path 7 (ASU) predicts its losses least.")
-        .test("the indication metric of ASU, averaged over the levels, is below that of Emory, seed by seed")
+        .test("ASU's indication metric, averaged over the levels, is below Emory's, seed by seed")
         .asks(|r| {
             let [emory, asu] = BOTH.map(|path| path.over_levels(|level| path.predicted(r, level)));
             one(&asu.minus(&emory), below_zero)
@@ -62,7 +62,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-models-predict-as-paths", "DCA §4.1", &[EMORY, ASU])
         .says("The models show about the correlation between losses and rising round trips that the measured paths show.")
         .test(
-            "at the tuned level the indication metric lies with its interval in the span of the paper's row of table 3-4 (ours)",
+            "at the tuned level, the indication metric and its interval are within the range of \
+             the paper's row of table 3-4 (ours)",
         )
         .cause(MODEL)
         .asks(|r| {
@@ -75,7 +76,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("dca-predicted-to-lose", "DCA §3.3, table 3-5", &[EMORY, ASU])
         .says("DCA is predicted to cost 4 to 70 % of the throughput.")
-        .test("on both paths and at every level the predicted change lies below zero")
+        .test("on both paths and at every level, the predicted change is below zero")
         .cause("Over ASU at 110 and 120 % the prediction crosses zero: windows have at most six \
                 packets there, mostly fewer, so a reduction costs less than the shorter round trip \
                 gains. The paper's own numbers for this path fall to -4 %. No ladder shows this, \
@@ -87,7 +88,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-congestion-costs-less", "DCA §3.3, table 3-5", &[EMORY, ASU])
         .says("The predicted degradation becomes smaller as the loss rate grows.")
         .test(
-            "it is smaller on ASU than on Emory (over all levels), and on each path smaller at 120 % than at 80 %, seed by seed",
+            "the gain is smaller on ASU than on Emory (over all levels), and on each path smaller \
+             at 120 % than at 80 %, seed by seed",
         )
         .asks(|r| {
             let [emory, asu] = BOTH.map(|path| path.over_levels(|level| path.degradation(r, level)));
@@ -109,7 +111,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("dca-emory-early-rise", "DCA §3.2.2, figure 3-1", &[EMORY])
         .says("On path 1 the delay is somewhat raised at lag -1 and more at lag -10.")
-        .test("on Emory the relative delay at lag -1 is above 1 and that at lag -10 above that at -1, seed by seed")
+        .test("on Emory, the relative delay at lag -1 is above 1, and at lag -10 it is above that \
+               at -1, seed by seed")
         .cause(MODEL)
         .asks(|r| {
             let [near, far] = at_lags(r, EMORY, [-1, -10]);
@@ -117,7 +120,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("dca-losses-after-short-round-trips", "DCA §3.2.3, figure 3-3", &[EMORY])
         .says("Round trips before losses are not restricted to the longest.")
-        .test("on Emory more than 10 % (ours) of the losses come after a sampledRTT(2) no longer than the median round trip")
+        .test("on Emory, more than 10 % (ours) of the losses follow a sampledRTT(2) that is not \
+               longer than the median round trip")
         .asks(|r| {
             let part = r.by_seed(EMORY, &[("level", TUNED)], before_losses_below_median);
             one(&part, |part| between(part.estimate(), NOT_ONLY_LARGE, 1.0, NEVER))
@@ -142,7 +146,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| one(&paired(r, "emory", DCA, loss_change), below_zero)),
     claim("dca-small-reduction-avoids-nothing", "DCA §4.3, table 4-2", &[PAIRED])
         .says("Over the Emory path a reduction of 12.5 % does not appear to lower the loss rate.")
-        .test("the change of the loss rate at 12.5 % does not lie below zero beyond its interval")
+        .test("the change of the loss rate at 12.5 % is not below zero by more than its interval")
         .asks(|r| {
             // Without an interval nothing is decided. An interval that reaches zero confirms the
             // paper's statement.
@@ -163,7 +167,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("dca-asu-varies-more", "DCA §4.3, table 4-2", &[PAIRED])
         .says("Over the ASU path the changes of the loss rate vary more with the lower reductions.")
-        .test("their deviation at 25 and at 12.5 % is above that at 50 % by an F test at 5 % (ours)")
+        .test("their deviation at 25 and at 12.5 % is larger than at 50 %, by an F test at 5 % \
+               (ours)")
         .asks(|r| {
             let each = REDUCTIONS.map(|(_, controller)| paired(r, "asu", controller, loss_change).estimate());
             let shown = each.map(|e| e.and_then(|e| e.deviation).map_or("not measured".into(), |s| format!("{s:.1}")));
@@ -190,7 +195,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-altered-predicts-more", "DCA §4.3", &[PAIRED_ALTERED, EMORY])
         .says("On the altered model losses are predicted significantly more often than on the measured path.")
         .test(
-            "the indication metric of the DCA connection is above that of Reno on Emory (tuned level) at both levels, seed by seed",
+            "at both levels, the DCA connection's indication metric is above that of Reno on Emory \
+             (tuned level), seed by seed",
         )
         .cause("The altered model has 470 and 580 web users here and 2,200 in the paper, where \
                 queues change more slowly. No ladder shows this, because TCP at packet level keeps \
@@ -205,7 +211,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("dca-vegas-and-dual-degrade", "DCA §4.4, table 4-4", &[PAIRED])
         .says("Both Vegas-CAM and DUAL get less than the Reno connection beside them.")
-        .test("the change of throughput lies below zero for both on both paths")
+        .test("for both controllers and on both paths, the change of throughput is below zero")
         .asks(|r| {
             each(OTHERS.map(|(path, c)| (format!("{c} on {path}"), throughput(r, path, c))), below_zero)
         }),
@@ -251,8 +257,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-loss-falls-from-10-percent", "DCA §4.5, figure 4-7", &[SHARES])
         .says("The loss rate begins to fall only when at least 10 % of the arriving traffic is DCA.")
         .test(
-            "under heavy congestion the loss rate lies, interval included, less than 10 % (ours) from that of no DCA at every share up to 10 %, \
-             and more than 10 % (ours) below it with all users on DCA, seed by seed",
+            "under heavy congestion, the loss rate and its interval are within 10 % (ours) of the \
+             rate without DCA at every share up to 10 %, and more than 10 % (ours) below it with \
+             all users on DCA, seed by seed",
         )
         .asks(|r| {
             let few = STEPS[1..].iter().filter_map(|step| {
@@ -274,8 +281,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-light-needs-more", "DCA §4.5, figure 4-7", &[SHARES])
         .says("Under light congestion an even larger share of DCA is needed before the loss rate falls.")
         .test(
-            "the share at which the loss rate is 10 % (ours) below that of no DCA is larger under light congestion by 5 points (ours) or more, \
-             seed by seed; where it never is, the share is 100 %",
+            "the share at which the loss rate is 10 % (ours) below the rate without DCA is at \
+             least 5 points (ours) larger under light congestion, seed by seed; if the loss rate \
+             never falls this far, the share is 100 %",
         )
         .asks(|r| {
             let heavy = fallen_at(r, "DCA, heavy", None);

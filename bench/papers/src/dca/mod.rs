@@ -135,12 +135,13 @@ pub(crate) const PAPER: Paper = Paper {
 const CHANGES: &[Change] = &[
     Change {
         id: "ack-delay-taken-off",
-        says: "Round-trip times that a controller hears of did not leave out how long the peer says that it held its acknowledgement \
-               (RFC 9002 §5.3): single samples were up to 25 ms larger.",
+        says: "Round-trip times that a controller gets included the peer's acknowledgement delay \
+               (RFC 9002 §5.3), so single samples were up to 25 ms larger.",
     },
     Change {
         id: "background-after-warm-up",
-        says: "Packets of the background were counted from the beginning of a run, with its 20 s of warm-up, 4 % more than counted beside it.",
+        says: "Packets of the background traffic were counted from the beginning of a run, \
+               including its 20 s of warm-up; these are 4 % more than without the warm-up.",
     },
 ];
 

@@ -54,7 +54,7 @@ pub(crate) const NOISE: &[Noise] = &[S1, S2, TOTAL, SHARE, UTILISATION, REST, DE
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("ghstcp-reno-fills-slow-access", "gHSTCP §3.1, case 1", &[DROPTAIL])
         .says("beside Reno, the five Reno flows of S1 fully use their access links")
-        .test("S1 gets more than 90 % (ours) of what its access links carry, at every delay")
+        .test("S1 gets more than 90 % (ours) of its access links' rate, at every delay")
         .asks(|r| against(r, RENO, S1, FULL * S1_LIMIT, more)),
     claim("ghstcp-reno-fast-gets-more", "gHSTCP §3.1, case 1", &[DROPTAIL])
         .says("the Reno flows behind faster access links get more than those behind slower ones")
@@ -62,7 +62,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| compared(r, "S2 and S1 in Mbit/s", (RENO, s2), (RENO, s1), |pairs| is_more(S2, pairs))),
     claim("ghstcp-reno-leaves-bandwidth", "gHSTCP §3.1, case 1", &[DROPTAIL])
         .says("Reno behind fast access links does not use all that is left of the link")
-        .test("S2 gets less than 95 % (ours) of what the link carries less S1, at every delay")
+        .test("S2 gets less than 95 % (ours) of the link's rate minus S1, at every delay")
         .cause("At a tenth of the rates, Reno's windows are also a tenth, so it refills the link \
                 within seconds, and leaves a part unused only at 100 ms. With TCP at full rates, \
                 both groups together leave 2, 17 and 7 % unused at 25, 50 and 100 ms \
@@ -80,7 +80,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("ghstcp-highspeed-harms-reno", "gHSTCP §3.1, cases 2 and 3", &[DROPTAIL])
         .says("beside HighSpeed TCP the throughput of the Reno flows is severely degraded")
-        .test("S1 gets less than three quarters (ours) of what it gets beside Reno, at every delay")
+        .test("S1 gets less than three quarters (ours) of its throughput beside Reno, at every \
+               delay")
         .cause(SCALE)
         .asks(|r| {
             compared(r, "S1 in Mbit/s, and beside Reno,", (HIGHSPEED, s1), (RENO, s1), |pairs| {
@@ -90,7 +91,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("ghstcp-highspeed-slight-benefit", "gHSTCP §3.1, case 2 (without SACK)", &[DROPTAIL])
         .says("HighSpeed TCP without SACK brings S2 a slight benefit, and the total falls")
-        .test("S2 more, and the total less, than with Reno, at every delay")
+        .test("S2 gets more than with Reno, and the total is less, at every delay")
         .inapplicable(NO_SACK)
         .asks(|r| {
             Finding::together([
@@ -100,7 +101,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("ghstcp-highspeed-gets-much", "gHSTCP §3.1, case 3 (with SACK)", &[DROPTAIL])
         .says("HighSpeed TCP with SACK achieves a very high throughput")
-        .test("S2 more than with Reno, at every delay")
+        .test("S2 gets more than with Reno, at every delay")
         .asks(|r| beats(r, HIGHSPEED, RENO, &[S2], &DELAYS)),
     claim("ghstcp-highspeed-harm-grows-with-delay", "gHSTCP §3.1, cases 2 and 3", &[DROPTAIL])
         .says("beside HighSpeed TCP, the longer the delay the less S1 gets")
@@ -115,44 +116,44 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("ghstcp-gentle-improves-both", "gHSTCP §3.3, case 4 (without SACK)", &[DROPTAIL])
         .says("with gHSTCP instead of HighSpeed TCP, throughput is significantly better for Reno and for gHSTCP, and so is fairness")
-        .test("S1, S2 and S1's part of both more than with HighSpeed TCP, at every delay")
+        .test("S1, S2 and S1's share of both are larger than with HighSpeed TCP, at every delay")
         .inapplicable(NO_SACK)
         .asks(|r| beats(r, GENTLE, HIGHSPEED, &[S1, S2, SHARE], &DELAYS)),
     claim("ghstcp-gentle-keeps-fast-flows", "gHSTCP §3.3, case 5 (with SACK)", &[DROPTAIL])
         .says("gHSTCP gets the same total for the fast flows as HighSpeed TCP")
-        .test("S2 within 10 % (ours) of HighSpeed TCP's, at every delay")
+        .test("S2 is within 10 % (ours) of S2 with HighSpeed TCP, at every delay")
         .asks(|r| compared(r, "S2 in Mbit/s", (GENTLE, s2), (HIGHSPEED, s2), |pairs| nearly_same(S2, pairs))),
     claim("ghstcp-gentle-improves-reno", "gHSTCP §3.3, case 5 (with SACK)", &[DROPTAIL])
         .says("beside gHSTCP the Reno flows get much more than beside HighSpeed TCP, and fairness is better")
-        .test("S1 and its part of both more than with HighSpeed TCP, at every delay")
+        .test("S1 and its share of both are larger than with HighSpeed TCP, at every delay")
         .asks(|r| beats(r, GENTLE, HIGHSPEED, &[S1, SHARE], &DELAYS)),
     claim("ghstcp-gentle-total-and-fairness", "gHSTCP §1", &[DROPTAIL])
         .says("over drop-tail gHSTCP achieves both higher throughput and better fairness than HighSpeed TCP")
-        .test("total and S1's part of it more than with HighSpeed TCP, at every delay")
+        .test("the total and S1's share of it are larger than with HighSpeed TCP, at every delay")
         .asks(|r| beats(r, GENTLE, HIGHSPEED, &[TOTAL, SHARE], &DELAYS)),
     claim("ghstcp-ared-improves", "gHSTCP §4.2, case 6 (without SACK)", &[DROPTAIL, RED])
         .says("Adaptive RED significantly improves throughput and fairness of HighSpeed TCP over drop-tail")
-        .test("total and S1's part of it more than over drop-tail, at every delay")
+        .test("the total and S1's share of it are larger than over drop-tail, at every delay")
         .inapplicable(NO_SACK)
         .asks(|r| beats(r, HIGHSPEED_ARED, HIGHSPEED, &[TOTAL, SHARE], &DELAYS)),
     claim("ghstcp-ared-fairer", "gHSTCP §4.2, case 7 (with SACK)", &[DROPTAIL, RED])
         .says("with SACK, Adaptive RED is fairer than drop-tail")
-        .test("S1's part of both more than over drop-tail, at every delay")
+        .test("S1's share of both is larger than over drop-tail, at every delay")
         .asks(|r| beats(r, HIGHSPEED_ARED, HIGHSPEED, &[SHARE], &DELAYS)),
     claim("ghstcp-ared-underuses", "gHSTCP §4.2, cases 6 and 7", &[RED])
         .says("with Adaptive RED the bottleneck remains underutilised")
-        .test("it sends less than 95 % (ours) of the time, at every delay")
+        .test("the link sends less than 95 % (ours) of the time, at every delay")
         .cause("At a tenth of the rates, windows recover within seconds, so the link is idle at \
                 times only at 100 ms.")
         .asks(|r| against(r, HIGHSPEED_ARED, UTILISATION, UNDERUSED, less)),
     claim("ghstcp-gared-short-paths", "gHSTCP §4.4, cases 6 and 8 (without SACK)", &[RED])
         .says("at 25 and 50 ms gHSTCP with gARED is better than HighSpeed TCP with Adaptive RED in throughput and fairness")
-        .test("total and S1's part of it more, at 25 and 50 ms")
+        .test("the total and S1's share of it are larger, at 25 and 50 ms")
         .inapplicable(NO_SACK)
         .asks(|r| beats(r, GENTLE_GARED, HIGHSPEED_ARED, &[TOTAL, SHARE], &["25ms", "50ms"])),
     claim("ghstcp-gared-long-path", "gHSTCP §4.4, cases 6 and 8 (without SACK)", &[RED])
         .says("at 100 ms gHSTCP and the total get more, Reno slightly less")
-        .test("at 100 ms S2 and total more; S1 less, but by no more than a quarter (ours)")
+        .test("at 100 ms, S2 and the total are larger; S1 is smaller by at most a quarter (ours)")
         .inapplicable(NO_SACK)
         .asks(|r| {
             let pairs = GENTLE_GARED.at(r, "100ms", s1).pairs(&HIGHSPEED_ARED.at(r, "100ms", s1));
@@ -168,20 +169,21 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("ghstcp-gared-needs-no-sack", "gHSTCP §4.4, cases 8 and 9", &[RED])
         .says("with gARED, gHSTCP without SACK does as well as with it")
-        .test("none: both are one run here")
+        .test("none, because both are the same run here")
         .inapplicable(NO_SACK)
         .asks(|_| Finding::new(Verdict::Undecided, "nothing to compare")),
     claim("ghstcp-gared-both-groups", "gHSTCP §4.4, cases 7 and 9 (with SACK)", &[RED])
         .says("with gHSTCP and gARED each group gets more than with HighSpeed TCP and Adaptive RED")
-        .test("S1 and S2 more, at every delay")
+        .test("S1 and S2 get more, at every delay")
         .asks(|r| beats(r, GENTLE_GARED, HIGHSPEED_ARED, &[S1, S2], &DELAYS)),
     claim("ghstcp-gared-fairer", "gHSTCP §4.4, cases 7 and 9 (with SACK)", &[RED])
         .says("fairness between gHSTCP and Reno is better, too")
-        .test("S1's part of both more, at every delay")
+        .test("S1's share of both is larger, at every delay")
         .asks(|r| beats(r, GENTLE_GARED, HIGHSPEED_ARED, &[SHARE], &DELAYS)),
     claim("ghstcp-gared-loses-less-with-delay", "gHSTCP §4.4", &[RED])
         .says("even when the delay grows, gHSTCP with gARED keeps the loss of throughput small")
-        .test("its total falls less from 25 to 100 ms than that of HighSpeed TCP with Adaptive RED")
+        .test("from 25 to 100 ms, its total falls less than that of HighSpeed TCP with Adaptive \
+               RED")
         .asks(|r| {
             let [ared, gared] = [HIGHSPEED_ARED, GENTLE_GARED].map(|system| {
                 let [short, long] = ["25ms", "100ms"].map(|delay| system.at(r, delay, total));
@@ -196,7 +198,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("ghstcp-gared-steadier", "gHSTCP §4.2 and §4.3", &[RED])
         .says("Adaptive RED's queue swings; gARED is more stable")
-        .test("the queue's standard deviation is less with gARED, for the same controller, at every delay")
+        .test("with the same controller, the queue's standard deviation is smaller with gARED, at \
+               every delay")
         .asks(|r| {
             let steadier = |ared, gared, whose: &str| {
                 beats(r, ared, gared, &[DEVIATION], &DELAYS).named(whose)

@@ -116,12 +116,13 @@ pub(crate) const PAPER: Paper = Paper {
 const CHANGES: &[Change] = &[
     Change {
         id: "ack-delay-taken-off",
-        says: "Round-trip times that a controller hears of did not leave out how long the peer says that it held its acknowledgement \
-               (RFC 9002 §5.3): single samples were up to 25 ms larger.",
+        says: "Round-trip times that a controller gets included the peer's acknowledgement delay \
+               (RFC 9002 §5.3), so single samples were up to 25 ms larger.",
     },
     Change {
         id: "round-trip-ends-an-ack-earlier",
-        says: "A round trip, after which the controller decides anew, ended one acknowledgement later.",
+        says: "A round trip, after which the controller decides again, ended one acknowledgement \
+               later.",
     },
 ];
 

@@ -45,7 +45,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("small-near-perfect-50-flows", "Packet size §4.3.1", &[ALIKE])
         .says("With 50 flows the smaller packets achieve near perfect sharing in windows of 1 s.")
         .test(
-            "At most 10 % of the flows (ours) get half their share or less, or more than one and a half of it, with 1000, 500 and 278 bytes.",
+            "With 1000, 500 and 278 bytes, at most 10 % of the flows (ours) get at most half of \
+             their share, or more than one and a half times their share.",
         )
         .cause("The cause was not isolated. 1000-byte packets miss by 4 points, 278-byte packets \
                 by a tenth of a point; with TCP 15 to 18 % of the flows get half or less \
@@ -54,8 +55,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("large-worse-with-flows", "Packet size §4.3.1", &[ALIKE])
         .says("As the number of flows grows, the 1500-byte flows do poorly.")
         .test(
-            "More flows get at most half their share in windows of 1 s with 100 than with 50 flows, with 200 than with 100, with 400 than \
-             with 200.",
+            "In windows of 1 s, the part of the flows that get at most half of their share grows \
+             from 50 to 100, to 200 and to 400 flows.",
         )
         .cause("The share falls only from 50 to 100 flows. With TCP (`validation-packet-size`) it \
                 rises at each step, 21, 28, 45 and 60 %: there a flow in a timeout stays idle, \
@@ -73,13 +74,15 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("small-near-perfect-400-flows", "Packet size §4.3.1", &[ALIKE])
         .says("With 400 flows 500- and 250-byte packets still achieve near perfect sharing in windows of 1 s.")
         .test(
-            "At most 10 % of the flows (ours) get half their share or less, or more than one and a half of it, with 500 and 278 bytes.",
+            "With 500 and 278 bytes, at most 10 % of the flows (ours) get at most half of their \
+             share, or more than one and a half times their share.",
         )
         .cause(PHASE)
         .asks(|r| few_off(&["500", "278"].map(|size| (size, alike(r, "400", size, |o| astray(o, 1.0)))))),
     claim("long-windows-better", "Packet size §4.3.1", &[ALIKE])
         .says("With windows of 10 s the 1500-byte flows do better under mild congestion.")
-        .test("With 50 flows fewer get at most half their share in windows of 10 s than in windows of 1 s.")
+        .test("With 50 flows, fewer flows get at most half of their share in windows of 10 s than \
+               in windows of 1 s.")
         .asks(|r| {
             let short = alike(r, "50", "1500", HALF);
             let long = alike(r, "50", "1500", |o| half_or_less(everyone(o, 10.0)?));
@@ -87,7 +90,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("long-windows-close-to-fair", "Packet size §4.3.1", &[ALIKE])
         .says("With 50 and 100 flows of 1500-byte packets the curve is close to fair in windows of 10 s.")
-        .test("At most 20 % of the flows (ours) get half their share or less, or more than one and a half of it.")
+        .test("At most 20 % of the flows (ours) get at most half of their share, or more than one \
+               and a half times their share.")
         .asks(|r| {
             let cases = ["50", "100"].map(|n| (n, alike(r, n, "1500", |o| astray(o, 10.0))));
             let verdict = all_below(cases.iter().map(|(_, percent)| (percent, CLOSE)));
@@ -112,8 +116,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             "In windows of 10 s the smaller packets allow near ideal sharing, the 500-byte packets only slightly degraded with 400 flows.",
         )
         .test(
-            "At most 10 % of the flows (ours) get half their share or less, or more than one and a half of it, with 500 and 278 bytes; 20 % \
-             (ours) with 400 flows of 500 bytes.",
+            "With 500 and 278 bytes, at most 10 % of the flows (ours; 20 % with 400 flows of 500 \
+             bytes) get at most half of their share, or more than one and a half times their \
+             share.",
         )
         .asks(|r| {
             let cases = FLOWS.map(|flows| ["500", "278"].map(|size| (flows, size)));
@@ -140,7 +145,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("small-pay-the-natural-penalty", "Packet size §4.3.2", &[MIXED])
         .says("Small packets are guaranteed to suffer at least a penalty of the ratio of large to small packet size.")
-        .test("In every mix the large flows' mean share is more than the small ones', where a share is that of equal packet rates.")
+        .test("In every mix, the mean share of large flows is larger than that of small flows; a \
+               share is relative to equal packet rates.")
         .asks(|r| {
             let cases = mixes().into_iter().flat_map(|mix| ["278", "500"].map(|small| (mix.clone(), small)));
             let cases = cases.map(|(mix, small)| {
@@ -152,7 +158,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("small-lose-more-per-byte", "Packet size §1.2", &[MIXED])
         .says("Routers drop without regard to size, so for the bytes they send, flows with smaller packets suffer a higher drop rate.")
-        .test("In every mix of 1500 and 278 bytes more datagrams are dropped per byte sent of the small flows than of the large ones.")
+        .test("In every mix of 1500 and 278 bytes, small flows have more dropped datagrams per \
+               byte sent than large flows.")
         .asks(|r| {
             let cases = mixes().into_iter().map(|mix| {
                 let [little, large] = [("small", 278.0), ("large", 1_500.0)]
@@ -178,7 +185,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("mixed-deteriorates-at-50-flows", "Packet size §4.3.2", &[ALIKE, MIXED])
         .says("Even with 50 flows, 75 % of them large, sharing deteriorates greatly.")
-        .test("More flows get at most half their share in windows of 1 s than with 50 flows of 1500 bytes alone.")
+        .test("More flows get at most half of their share in windows of 1 s than with 50 flows of \
+               1500 bytes alone.")
         .asks(|r| {
             let mixed = mixed(r, "50 flows, 75% large", "278", HALF);
             let alike = alike(r, "50", "1500", HALF);
@@ -208,8 +216,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("adaptive-starves-fewer", "Packet size §5", &[ADAPTIVE])
         .says("Adapting the packet size as congestion increases remains promising.")
         .test(
-            "Under drop-tail fewer flows starve in windows of 1 s (less than 5 % of their share, ours) with sizes that adapt than with 1500 \
-             bytes, with 200 and with 400 flows. The thesis has no such experiment.",
+            "Under drop-tail with 200 and with 400 flows, fewer flows starve in windows of 1 s \
+             (less than 5 % of their share, ours) with adaptive sizes than with 1500 bytes. The \
+             thesis has no such experiment.",
         )
         .asks(|r| {
             let cases = ["200", "400"].map(|flows| {
@@ -224,8 +233,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("adaptive-costs-less", "Packet size §1.4", &[ADAPTIVE])
         .says("Fixed small packets needlessly impose overhead where congestion is mild; sizes that adapt do not.")
         .test(
-            "With 50 flows under drop-tail more UDP payload is delivered with sizes that adapt than with packets of 278 bytes. The thesis has \
-             no such experiment.",
+            "With 50 flows under drop-tail, more UDP payload is delivered with adaptive sizes than \
+             with packets of 278 bytes. The thesis has no such experiment.",
         )
         .asks(|r| {
             let [adaptive, little] = ["adaptive", "278"].map(|size| drop_tail(r, "50", size, delivered_mbps));

@@ -36,11 +36,13 @@ pub(crate) const PAPER: Paper = Paper {
 const CHANGES: &[Change] = &[
     Change {
         id: "round-trip-ends-an-ack-earlier",
-        says: "A round trip, after which the controller decides anew, ended one acknowledgement later.",
+        says: "A round trip, after which the controller decides again, ended one acknowledgement \
+               later.",
     },
     Change {
         id: "losses-after-warm-up",
-        says: "Datagrams sent and lost were counted from the beginning of a run, with the losses of ten seconds of warm-up.",
+        says: "Datagrams sent and lost were counted from the beginning of a run, including the \
+               losses in ten seconds of warm-up.",
     },
 ];
 

@@ -67,14 +67,14 @@ pub(super) fn cautions(record: &Record) -> Vec<String> {
     let mut cautions = Vec::new();
     if !record.stale.is_empty() {
         cautions.push(
-            "Results from before changes, which the departures list; to be made again.".to_owned(),
+            "These results are from before the changes that the departures list, and have to be computed again.".to_owned(),
         );
     }
     if record.scale < 1.0 {
         cautions.push(format!("Runs have {} of their full length: a quick look.", record.scale));
     }
     if record.studies.iter().any(|ran| ran.done < ran.runs) {
-        cautions.push("Not every run has a result: this is of those that have.".to_owned());
+        cautions.push("Some runs have no result and are left out.".to_owned());
     }
     if !record.missing.is_empty() {
         cautions.push(format!("Without results: {}.", record.missing.join(", ")));
@@ -88,7 +88,7 @@ pub(super) fn departures(record: &Record) -> Vec<String> {
     let stale = record
         .stale
         .iter()
-        .map(|change| format!("Of these results, until they are made again: {change}"));
+        .map(|change| format!("Applies to these results until they are computed again: {change}"));
     stale.chain(record.report.departures.iter().cloned()).collect()
 }
 

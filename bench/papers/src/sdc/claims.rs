@@ -50,7 +50,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("tcp-windows-within-four", "SDC §3.1", &[WINDOWS])
         .says("With more than 30 flows TCP's window can hardly exceed four packets.")
-        .test("The first sender's window exceeds four packets less than 10 % of the time (ours), with 40, 100, 200 and 500 flows.")
+        .test("With 40, 100, 200 and 500 flows, the first sender's window exceeds four packets \
+               less than 10 % of the time (ours).")
         .cause("It does not hold with TCP either (`--stack tcp`): 52 and 19 % of the time with 40 \
                 and 100 flows, 6 and 3 % with 200 and 500. The paper does not say whether its \
                 window is the mean or the largest of several flows.")
@@ -61,7 +62,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sdc-windows-above-eight", "SDC §3.1", &[WINDOWS])
         .says("Under SDC the window can be kept above the threshold of eight packets.")
-        .test("The first sender's window is eight packets or more over 90 % of the time (ours), with 40, 100, 200 and 500 flows.")
+        .test("With 40, 100, 200 and 500 flows, the first sender's window is at least eight \
+               packets for over 90 % of the time (ours).")
         .asks(|r| {
             let sdc = under(r, WINDOWS, "flows", SDC, eight_or_more);
             let numbers = format!("percent of time at eight packets or more by flows: {}", list(&sdc, &WINDOW_FLOWS));
@@ -98,11 +100,13 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sdc-lower-mean-latency", "SDC §3.3", &[LATENCY])
         .says("SDC outperforms TCP in average packet delivery latency.")
-        .test("Less under SDC than under TCP with 100 and with 500 flows, paired by seed.")
+        .test("It is smaller under SDC than under TCP with 100 and with 500 flows, paired by \
+               seed.")
         .asks(|r| sooner(r, mean_latency)),
     claim("sdc-lower-worst-latency", "SDC §3.3", &[LATENCY])
         .says("SDC outperforms TCP in worst-case packet delivery latency.")
-        .test("Less under SDC than under TCP with 100 and with 500 flows, paired by seed.")
+        .test("It is smaller under SDC than under TCP with 100 and with 500 flows, paired by \
+               seed.")
         .asks(|r| sooner(r, worst_latency)),
     claim("sdc-less-bias-10-flows", "SDC §3.4", &[FIGURE_9]).says(LESS_BIAS).test(HALF).asks(|r| less_bias(r, FIGURE_9)),
     claim("sdc-less-bias-100-flows", "SDC §3.4", &[FIGURE_10])

@@ -41,17 +41,18 @@ pub(crate) const PAPER: Paper = Paper {
 const CHANGES: &[Change] = &[
     Change {
         id: "red-waits",
-        says: "RED had `wait=off`, which at an equal average queue marks about three times as often as ns-2's default, `wait=on`, which \
-               the studies have now.",
+        says: "RED had `wait=off`. With an equal average queue, this marks about three times as \
+               many packets as ns-2's default, `wait=on`, which the studies have now.",
     },
     Change {
         id: "delay-kept-in-persistent-congestion",
-        says: "SDC did not yet leave its delay alone in persistent congestion: runs with some 300 flows and more come out otherwise now.",
+        says: "SDC changed its delay in persistent congestion; without this, runs with about 300 \
+               flows or more have other results.",
     },
     Change {
         id: "ack-delay-taken-off",
-        says: "Round-trip times that a controller hears of did not leave out how long the peer says that it held its acknowledgement \
-               (RFC 9002 §5.3): single samples were up to 25 ms larger.",
+        says: "Round-trip times that a controller gets included the peer's acknowledgement delay \
+               (RFC 9002 §5.3), so single samples were up to 25 ms larger.",
     },
 ];
 

@@ -35,7 +35,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-75-ared-first", "Sync-TCP §5.1, figure 6", &[ONE])
         .says("at 75 % load SACK-ARED-ECN is slightly ahead of Reno for responses within 350 ms")
         .regime(|r| collapsed(r, &[ARED, RENO].map(|system| Curve::one("75", system))))
-        .test("its mean fraction within 50, 100, to 350 ms is more")
+        .test("its mean fraction within 50, 100, to 350 ms is larger")
         .cause("It holds with TCP (`validation-sync-tcp-75`: mean fraction 0.32 instead of 0.29, \
                 seeds 1 to 3). The step towards QUIC that changes this at 75 % was not isolated; \
                 at 90 % the first window, probes and handshakes each increase the drops of a short \
@@ -48,7 +48,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .says("at 75 % load the curves of SACK-ARED-ECN and Reno cross at 400 ms; after it Reno is significantly better")
         .regime(|r| collapsed(r, &[ARED, RENO].map(|system| Curve::one("75", system))))
         .test(
-            "the last crossing up to 3 s lies between 200 and 800 ms (ours), and Reno's mean fraction within 500 to 1500 ms is more",
+            "the last crossing up to 3 s is between 200 and 800 ms (ours), and Reno's mean \
+             fraction within 500 to 1500 ms is larger",
         )
         .asks(|r| {
             let [ared, reno] = [ARED, RENO].map(|system| Curve::one("75", system));
@@ -63,7 +64,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sync-75-always-better", "Sync-TCP §5.1, figure 6", &[ONE])
         .says("at 75 % load Sync-TCP always performs better than Reno and SACK-ARED-ECN")
-        .test("within 100 to 1500 ms: nowhere half a percent (ours; with one seed the measured noise) below either, and more in the mean")
+        .test("within 100 to 1500 ms, it is nowhere half a percent (ours; with one seed the \
+               measured noise) below either, and its mean is larger")
         .asks(|r| {
             let against = |system| {
                 better(r, &Curve::one("75", SYNC), &Curve::one("75", system), &TIMES, &format!("Sync-TCP and {system}"))
@@ -80,7 +82,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| when_heavy([(SYNC, ARED)], |what, _, sync, ared| better(r, sync, ared, AFTER_200, what))),
     claim("sync-heavy-ared-first", "Sync-TCP §5.1, figures 7 and 8", &[ONE])
         .says("at 90 and 95 % load slightly more flows complete within 200 ms with SACK-ARED-ECN than with the others")
-        .test("its fraction within 200 ms is more than either's")
+        .test("its fraction within 200 ms is larger than either's")
         .asks(|r| {
             when_heavy([(ARED, RENO), (ARED, SYNC)], |what, other, ared, others| {
                 let what = format!("{what}, {other}, fraction of SACK-ARED-ECN");
@@ -89,7 +91,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sync-heavy-ared-last", "Sync-TCP §5.1, figures 7 and 8", &[ONE])
         .says("at 90 and 95 % load, after 200 ms, SACK-ARED-ECN performs the worst of the three")
-        .test("from 300 ms on nowhere half a percent (ours; with one seed the measured noise) above either, and less in the mean")
+        .test("from 300 ms on, it is nowhere half a percent (ours; with one seed the measured \
+               noise) above either, and its mean is smaller")
         .asks(|r| {
             when_heavy([(ARED, RENO), (ARED, SYNC)], |what, other, ared, others| {
                 better(r, others, ared, AFTER_200, &format!("{what}, {other}"))
@@ -122,7 +125,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-ared-above-target", "Sync-TCP §5.1", &[ONE])
         .says("SACK-ARED-ECN's mean queue is above its target, so that it drops even though packets could be marked")
         .test(
-            "mean queue at R0 above 11 packets, the top of the target of thresholds 5 and 15, and drops more than Reno's, at 90 %",
+            "at 90 %, the mean queue at R0 is above 11 packets (the upper end of the target for \
+             thresholds 5 and 15), and there are more drops than with Reno",
         )
         .asks(|r| {
             let [ared, reno] = [ARED, RENO].map(|system| Curve::one("90", system));
@@ -137,7 +141,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sync-few-are-large", "Sync-TCP §5.1", &[ONE])
         .says("only 5 % of the completed responses are larger than 25 kB")
-        .test("within one percent of all (ours) of it, with Sync-TCP at every load")
+        .test("with Sync-TCP at every load, within one percent of all responses (ours)")
         .asks(|r| {
             Finding::together(["75", "90", "95"].map(|load| {
                 let curve = Curve::one(load, SYNC);
@@ -149,7 +153,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sync-large-no-worse", "Sync-TCP §5.1, figure 9", &[ONE])
         .says("the largest Sync-TCP flows perform no worse than those of Reno")
-        .test("at 90 %, of responses above 25 kB, within 1, 2, to 20 s: nowhere one percent (ours) below Reno")
+        .test("at 90 %, the fractions of responses above 25 kB within 1, 2, to 20 s are nowhere \
+               one percent (ours) below Reno's")
         .regime(|r| collapsed(r, &[SYNC, RENO].map(|system| Curve::one("90", system))))
         .asks(|r| {
             let at = |seconds: f64| {
@@ -174,7 +179,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-largest-fewer-drops", "Sync-TCP §5.1, figure 10", &[LARGEST])
         .says("the largest response sees 5 times fewer packet drops than with Reno")
         .regime(|r| collapsed(r, &[RENO, SYNC].map(Curve::largest)))
-        .test("Reno's part of lost packets is 5 times Sync-TCP's, or more")
+        .test("Reno's share of lost packets is at least 5 times Sync-TCP's")
         .cause("With TCP (`validation-sync-tcp-largest`, five seeds) the largest response loses 3, \
                 6, 14, 31 and 49 times fewer packets. At 85 %, drops are 5.6 and 3.3 % of all \
                 packets on QUIC with Reno and Sync-TCP, and 1.2 and 0.2 % on TCP. Most are packets \

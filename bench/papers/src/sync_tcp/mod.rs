@@ -106,8 +106,8 @@ pub(crate) const PAPER: Paper = Paper {
 
 const CHANGES: &[Change] = &[Change {
     id: "failures-do-not-count",
-    says: "A request that failed counted as one of the responses after which a run ends: what failed is said below each figure, and so many \
-               fewer completed.",
+    says: "Failed requests counted towards the number of responses after which a run ends. So \
+           fewer responses completed; each figure states the number of failed requests.",
 }];
 
 const DEPARTURES: &[&str] = &[

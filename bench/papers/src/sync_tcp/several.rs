@@ -22,7 +22,8 @@ const COMPARABLE: f64 = 0.02;
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-several-better", "Sync-TCP §5.2, figures 11 and 12", &[SEVERAL])
         .says("at 75 % load over 2 and 3 bottlenecks Sync-TCP still performs better than the other two")
-        .test("within 100 to 1500 ms: nowhere half a percent (ours; with one seed the measured noise) below either, and more in the mean")
+        .test("within 100 to 1500 ms, it is nowhere half a percent (ours; with one seed the \
+               measured noise) below either, and its mean is larger")
         .cause("Sync-TCP is behind in one place: within 200 ms over two bottlenecks, SACK-ARED-ECN \
                 completes more because of its short queues (0.22 instead of 0.15). Everywhere \
                 else, and in the mean, Sync-TCP is ahead of both.")
@@ -50,11 +51,13 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| by_bottlenecks(r, RENO, [(1, 2), (2, 3)])),
     claim("sync-several-ared-improves", "Sync-TCP §5.2", &[ONE, SEVERAL])
         .says("SACK-ARED-ECN performs better with 3 bottlenecks than with 1 or 2")
-        .test("its mean fraction is more with 3 than with 1 and than with 2, at 75 and 90 %")
+        .test("at 75 and 90 %, its mean fraction is larger with 3 bottlenecks than with 1 and with \
+               2")
         .asks(|r| by_bottlenecks(r, ARED, [(3, 1), (3, 2)])),
     claim("sync-several-degrades-little", "Sync-TCP §5.2", &[ONE, SEVERAL])
         .says("Sync-TCP degrades only slightly as bottlenecks are added")
-        .test("from 1 to 3 bottlenecks its mean fraction falls by no more than 5 % of all (ours), at 75 and 90 %")
+        .test("at 75 and 90 %, its mean fraction falls by at most 5 % of all responses (ours) from \
+               1 to 3 bottlenecks")
         .asks(|r| {
             Finding::together(ADDED.map(|load| {
                 let [one, _, three] = added(load, SYNC);
@@ -66,7 +69,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sync-several-as-reno-alone", "Sync-TCP §5.2", &[ONE, SEVERAL])
         .says("Sync-TCP over 3 bottlenecks is comparable to Reno over 1")
-        .test("its mean fraction is within 2 % of all (ours) of it, at 75 and 90 %")
+        .test("at 75 and 90 %, its mean fraction differs by at most 2 % of all responses (ours)")
         .asks(|r| {
             Finding::together(ADDED.map(|(load, [_, three])| {
                 let (sync, reno) = (Curve::several(three, SYNC), Curve::one(load, RENO));
@@ -104,7 +107,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sync-drift-few-long", "Sync-TCP §5.3", &[ONE])
         .says("at 95 % load 97 % of the responses above 25 kB finish in under 28 s")
-        .test("within 2 % of all (ours) of it")
+        .test("the difference is at most 2 % of all responses (ours)")
         .asks(|r| {
             let curve = Curve::one("95", SYNC);
             let within = large_within(r, &curve, 28.0).beside(0.97);
@@ -113,8 +116,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-mix-by-parts", "Sync-TCP §5.4, figure 16", &[ONE, MIX])
         .says("the more Reno, the closer the response times to those of Reno alone")
         .test(
-            "from Sync-TCP alone over 20, 40, 60, 80 % Reno to Reno alone the mean fraction never rises by half a percent (ours), and falls \
-             from end to end",
+            "from Sync-TCP alone through 20, 40, 60 and 80 % Reno to Reno alone, the mean fraction \
+             never rises by half a percent (ours), and falls overall",
         )
         .asks(|r| {
             let mixes = MIXES.iter().rev().map(|mix| Curve::mix(mix, "forward"));
@@ -122,7 +125,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sync-mix-little-helps", "Sync-TCP §5.4, figure 16", &[ONE, MIX])
         .says("20 % Sync-TCP already improve the overall performance")
-        .test("mean fraction of all connections more than with Reno alone")
+        .test("the mean fraction of all connections is larger than with Reno alone")
         .asks(|r| higher(r, &Curve::mix("80% Reno", "forward"), &Curve::one("95", RENO), "80 % Reno and Reno alone")),
     claim("sync-mix-reno-unharmed", "Sync-TCP §5.4, figure 17", &[ONE, MIX])
         .says("Sync-TCP has no detrimental effect on Reno connections beside it")
@@ -135,12 +138,13 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sync-mix-reno-improves", "Sync-TCP §5.4, figure 17", &[ONE, MIX])
         .says("adding Sync-TCP improves the performance of the Reno connections")
-        .test("in every mix their mean fraction is more than Reno's alone")
+        .test("in every mix, their mean fraction is larger than that of Reno alone")
         .asks(|r| beside_in_mixes(|what, beside, alone| higher(r, beside, alone, what))),
     claim("sync-mix-sync-grows", "Sync-TCP §5.4, figure 18", &[ONE, MIX])
         .says("the performance of the Sync-TCP connections increases with their part")
         .test(
-            "from 80 % Reno to Sync-TCP alone their mean fraction never falls by half a percent (ours), and rises from end to end",
+            "from 80 % Reno to Sync-TCP alone, their mean fraction never falls by half a percent \
+             (ours), and rises overall",
         )
         .asks(|r| {
             let mixes = MIXES.iter().rev().map(|mix| Curve::mix(mix, MIXED_SYNC));
@@ -148,14 +152,14 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sync-mix-sync-gains", "Sync-TCP §5.4, figure 18", &[ONE, MIX])
         .says("with 20 % Sync-TCP its connections do better than if they had used Reno")
-        .test("their mean fraction is more than that of Reno alone")
+        .test("their mean fraction is larger than that of Reno alone")
         .asks(|r| {
             let sync = Curve::mix("80% Reno", MIXED_SYNC);
             higher(r, &sync, &Curve::one("95", RENO), "Sync-TCP beside 80 % Reno, and Reno alone")
         }),
     claim("sync-mix-few-detect", "Sync-TCP §5.4", &[MIX])
         .says("with 20 % Sync-TCP only 1 % of all connections use early detection, those of responses above 25 kB")
-        .test("within three tenths of a percent (ours) of it")
+        .test("the difference is at most 0.3 percent (ours)")
         .asks(|r| {
             let curve = Curve::mix("80% Reno", MIXED_SYNC);
             let part = curve.by_seed(r, |o| large_percent(o, MIXED_SYNC)).beside(1.0);
