@@ -8,8 +8,7 @@
 //! | `rows.rs` | typed columns, written in pieces |
 //! | `grid.rs` | a table as cells of text, for a terminal and for HTML |
 //! | `curves.rs` | a figure as cells of text, and the ranges of its axes |
-//! | `figure.rs` | a figure as SVG, for the documentation |
-//! | `plot.rs`, `pen.rs` | a figure as SVG for pages, in light and dark mode |
+//! | `plot.rs`, `pen.rs` | a figure as SVG: for pages in light and dark mode, and as a file |
 //! | `whiskers.rs` | one dot with its interval per row |
 //! | `saved.rs` | figures on pages: one plot or small multiples, with links to save them |
 //! | `scale.rs`, `clip.rs` | axes and their round values; clipping of lines |
@@ -20,7 +19,6 @@ mod clip;
 mod curves;
 mod data;
 mod dataset;
-mod figure;
 mod grid;
 mod page;
 mod pen;
@@ -33,11 +31,10 @@ mod whiskers;
 
 pub use data::{Axis, DECADE, Entry, Figure, Row, Series, Table};
 pub use dataset::{Dataset, Kind, Record, Value};
-pub use figure::svg;
 pub use grid::{Column, Grid, NOTHING, capitalised, wrapped};
 pub use page::{page, plain};
 pub use pen::Pen;
-pub use plot::{plot, plot_with};
+pub use plot::{plot, plot_with, standalone};
 pub use rows::{CsvRows, RowWriter};
 pub use saved::{MOST_CURVES, csv, figure, figure_with, shown};
 pub use scale::{estimate, estimate_within, number};

@@ -90,7 +90,7 @@ pub(crate) fn variables() -> String {
     format!(":root{{{}}}@media(prefers-color-scheme:dark){{:root{{{}}}}}", of(|c| c.0), of(|c| c.1))
 }
 
-/// Converts a drawing to a standalone one: no variables, dark letters on white.
+/// Converts a drawing to a standalone one: a size in pixels, no variables, dark letters on white.
 pub(crate) fn alone(svg: &str) -> String {
     let mut text = String::with_capacity(svg.len());
     let mut rest = svg;
@@ -101,6 +101,11 @@ pub(crate) fn alone(svg: &str) -> String {
         rest = after;
     }
     text += rest;
+    let view = text.split_once("viewBox=\"0 0 ").and_then(|(_, rest)| rest.split_once('"'));
+    if let Some((width, height)) = view.and_then(|(size, _)| size.split_once(' ')) {
+        let size = format!("<svg width=\"{width}\" height=\"{height}\"");
+        text = text.replacen("<svg", &size, 1);
+    }
     let ground = "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"></rect>";
     let end = text.find('>').map_or(0, |at| at + 1);
     text.insert_str(end, ground);
@@ -122,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_alone_has_no_variables() {
+    fn standalone_drawing_has_no_variables() {
         let drawing = format!(
             "<svg a=\"b\"><path stroke=\"{}\" fill=\"currentColor\"></path></svg>",
             Pen::Of(1).colour()

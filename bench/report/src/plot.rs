@@ -1,5 +1,5 @@
-//! A figure for a page: SVG that follows the page's colours in light and dark mode. `figure.rs`
-//! draws figures for the documentation.
+//! A figure as SVG: inside a page it follows the page's colours in light and dark mode; as a file it
+//! has dark letters on white.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use crate::clip::{Rect, pieces};
 use crate::curves::scales;
 use crate::data::{Axis, Figure, Series};
-use crate::pen::{Pen, behind};
+use crate::pen::{Pen, alone, behind};
 use crate::scale::{Scale, number};
 
 /// Curves with at most this many points have a mark and an interval bar at each point; other curves
@@ -40,6 +40,11 @@ pub(crate) const PANEL: Size = Size { width: 320.0, height: 210.0, ticks: (5, 4)
 pub fn plot(figure: &Figure) -> Option<String> {
     let pens: Vec<Pen> = (0..figure.series.len()).map(Pen::Of).collect();
     plot_with(figure, &pens)
+}
+
+/// Draws a figure like [`plot`], as the contents of an SVG file. Each element has its own line.
+pub fn standalone(figure: &Figure) -> Option<String> {
+    plot(figure).map(|drawing| alone(&drawing).replace("><", ">\n<") + "\n")
 }
 
 /// Draws a figure like [`plot`], with a given pen for each curve.
@@ -351,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn one_curve_needs_no_legend_and_none_no_drawing() {
+    fn one_curve_has_no_legend() {
         assert!(!plot(&figure(1)).unwrap().contains("curve"));
         assert!(plot(&figure(0)).is_none());
         let empty = Figure { series: vec![Series::line("a", Vec::new())], ..figure(0) };

@@ -1,13 +1,6 @@
 //! Axes: positions of values and choice of round values.
 
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
-
 use fathom_metrics::{Bounds, Estimate, significant};
-
-/// Maximum number of round values on an axis of a plot.
-const TICKS: usize = 10;
 
 /// Fraction of a logarithmic axis between zero and the smallest value.
 const ZERO: f64 = 0.12;
@@ -52,14 +45,6 @@ impl Scale {
         }
         let at = if self.log { value.log10() } else { value };
         at.is_finite().then_some(at)
-    }
-
-    /// Returns the value at a coordinate.
-    pub(crate) fn value(&self, at: f64) -> f64 {
-        if self.zero.is_some_and(|zero| at <= zero) {
-            return 0.0;
-        }
-        if self.log { 10f64.powf(at) } else { at }
     }
 
     /// Returns both ends as coordinates.
@@ -119,33 +104,6 @@ impl Scale {
             .map(|mantissas| within(mantissas, 1));
         let rare = [2, 3, 5, 10, 50].into_iter().map(|every| within(&[1.0], every));
         between.chain(rare).find(|ticks| ticks.len() <= most).filter(|ticks| ticks.len() >= 2)
-    }
-}
-
-impl Ranged for Scale {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, at: &f64, limit: (i32, i32)) -> i32 {
-        let (low, high) = self.ends();
-        limit.0 + (f64::from(limit.1 - limit.0) * (at - low) / (high - low)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        self.ticks(hint.max_num_points().min(TICKS))
-            .into_iter()
-            .filter_map(|v| self.place(v))
-            .collect()
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.ends().0..self.ends().1
-    }
-}
-
-impl ValueFormatter<f64> for Scale {
-    fn format_ext(&self, at: &f64) -> String {
-        number(self.value(*at))
     }
 }
 
@@ -282,18 +240,17 @@ mod tests {
     }
 
     #[test]
-    fn zero_has_a_place_before_the_logarithms() {
+    fn logarithmic_axis_has_a_place_for_zero() {
         let scale = Scale::new((1e-5, 1e-2), true).unwrap().with_zero();
         let (first, last) = scale.ends();
         let zero = scale.place(0.0).unwrap();
         assert!(first < zero && zero < -5.0 && last == -2.0, "{first} {zero}");
         assert_eq!(scale.ticks(5), [0.0, 1e-5, 1e-4, 1e-3, 1e-2]);
-        assert_eq!(scale.value(zero), 0.0);
         assert_eq!(Scale::new((1e-5, 1e-2), true).unwrap().place(0.0), None);
     }
 
     #[test]
-    fn intervals_that_leave_the_measure_are_written_by_their_ends() {
+    fn intervals_beyond_the_bounds_are_written_by_their_ends() {
         let shown = |mean, half| {
             estimate_within(
                 &Estimate { n: 2, mean, deviation: None, half_width: Some(half) },

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fathom_report::{Grid, svg};
+use fathom_report::{Grid, standalone};
 
 use super::html::mark;
 use super::text::{cautions, departures, explained, heading, ran, tally, word};
@@ -24,7 +24,7 @@ pub fn figures(record: &Record) -> Vec<(String, String)> {
     let of = |artefact: &Artefact| match &artefact.body {
         Body::Table(_) => None,
         Body::Figure(figure) => {
-            Some((figure_file(&record.report.paper, &artefact.id), svg(figure)?))
+            Some((figure_file(&record.report.paper, &artefact.id), standalone(figure)?))
         }
     };
     record.report.artefacts.iter().filter_map(of).collect()
@@ -65,7 +65,7 @@ pub fn markdown(record: &Record) -> String {
         match &artefact.body {
             Body::Table(numbers) => page += &table(&Grid::from(numbers)),
             Body::Figure(figure) => {
-                if svg(figure).is_some() {
+                if standalone(figure).is_some() {
                     let file = figure_file(paper, &artefact.id);
                     let _ = writeln!(page, "![{}]({FIGURES}/{file})\n", plain(&artefact.title));
                 }
