@@ -7,6 +7,8 @@ use std::process::Command;
 
 use serde::Deserialize;
 
+use crate::common::files_below;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 fn cargo(args: &[&str]) -> String {
@@ -107,16 +109,18 @@ fn every_test_file_is_in_a_program() {
     let mut missing = Vec::new();
     for package in metadata.packages {
         let folder = Path::new(&package.manifest_path).with_file_name("tests");
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        if !folder.is_dir() {
+            continue;
+        }
         let programs: Vec<_> =
             package.targets.iter().filter(|t| t.kind.iter().any(|kind| kind == "test")).collect();
         let main = std::fs::read_to_string(folder.join("main.rs")).unwrap_or_default();
-        for path in entries.map(|entry| entry.expect("an entry").path()) {
-            let name = path.file_stem().expect("a name").to_str().expect("text").to_owned();
-            let file = if path.is_dir() { path.join("main.rs") } else { path.clone() };
-            if name == "main" || !file.exists() || file.extension().is_none_or(|e| e != "rs") {
+        for file in files_below(&folder) {
+            let path = file.strip_prefix(&folder).expect("inside").to_str().expect("text");
+            let name = path.strip_suffix("/main.rs").or(path.strip_suffix(".rs"));
+            let Some(name) = name.filter(|name| *name != "main" && !name.contains('/')) else {
                 continue;
-            }
+            };
             let alone = programs.iter().any(|t| Path::new(&t.src_path) == file);
             if !alone && !main.contains(&format!("mod {name};")) {
                 missing.push(format!(

@@ -5,48 +5,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::common::files_below;
+
 /// Modules by path, such as `["sim", "core"]`, with the modules that each imports.
 type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
 /// Returns the folders below `root` that contain a `Cargo.toml` and a folder `src`.
 fn crates(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        if folder.join("Cargo.toml").is_file() && folder.join("src").is_dir() {
-            found.push(folder.clone());
-        }
-        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
-            let name = entry.file_name();
-            let skipped = ["target", ".git", "src"].iter().any(|other| name == *other);
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !skipped {
-                folders.push(entry.path());
-            }
-        }
-    }
-    found
+    let manifests = files_below(root).into_iter().filter(|file| file.ends_with("Cargo.toml"));
+    let folders = manifests.filter_map(|file| Some(file.parent()?.to_owned()));
+    folders.filter(|folder| folder.join("src").is_dir()).collect()
 }
 
 /// Returns the source files below `folder`, by module.
 fn modules(folder: &Path) -> BTreeMap<Vec<String>, PathBuf> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![(folder.to_owned(), Vec::new())];
-    while let Some((folder, path)) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
-            let name = entry.file_name().into_string().expect("a name in UTF-8");
-            let mut inside = path.clone();
-            if entry.path().is_dir() {
-                inside.push(name);
-                folders.push((entry.path(), inside));
-            } else if let Some(stem) = name.strip_suffix(".rs") {
-                if !["mod", "lib", "main"].contains(&stem) {
-                    inside.push(stem.to_owned());
-                }
-                found.insert(inside, entry.path());
-            }
-        }
-    }
-    found
+    let sources =
+        files_below(folder).into_iter().filter(|f| f.extension().is_some_and(|e| e == "rs"));
+    let named = sources.map(|file| {
+        let path = file.strip_prefix(folder).expect("inside").with_extension("");
+        let mut module: Vec<String> =
+            path.iter().map(|name| name.to_str().expect("a name in UTF-8").to_owned()).collect();
+        module.pop_if(|name| ["mod", "lib", "main"].contains(&name.as_str()));
+        (module, file)
+    });
+    named.collect()
 }
 
 /// Returns the paths of a `use` tree: `a::{b, c::d}` is `a::b` and `a::c::d`.

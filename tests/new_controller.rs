@@ -2,8 +2,10 @@
 //! another name.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use crate::common::files_below;
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
 const FILES: [&str; 6] = [
@@ -34,21 +36,16 @@ fn new_controller(args: &[&str], from: &Path) -> Output {
     fathom.arg("new-controller").args(args).current_dir(from).output().expect("fathom runs")
 }
 
-/// Returns the files below a folder, by their paths relative to `of`.
-fn files(folder: &Path, of: &Path) -> Vec<String> {
-    let entries =
-        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let inside = |path: std::path::PathBuf| match path.is_dir() {
-        true => files(&path, of),
-        false => vec![path.strip_prefix(of).expect("inside").to_str().expect("text").to_owned()],
+/// Returns the files below a folder, by their paths inside it.
+fn files(folder: &Path) -> Vec<String> {
+    let inside = |file: PathBuf| {
+        file.strip_prefix(folder).expect("inside").to_str().expect("text").to_owned()
     };
-    let mut all: Vec<String> = entries.flat_map(inside).collect();
-    all.sort();
-    all
+    files_below(folder).into_iter().map(inside).collect()
 }
 
 #[test]
-fn it_writes_the_template_under_another_name() {
+fn template_is_written_under_another_name() {
     let clone = clone();
     let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
     let lock =
@@ -72,7 +69,7 @@ fn it_writes_the_template_under_another_name() {
         );
     }
     let made = clone.path().join("own/my-own-2");
-    assert_eq!(files(&made, &made), FILES);
+    assert_eq!(files(&made), FILES);
     for file in FILES {
         let text = fs::read_to_string(made.join(file)).expect("text");
         let template = fs::read_to_string(Path::new(REPOSITORY).join("own/template").join(file))
@@ -99,7 +96,7 @@ fn it_writes_the_template_under_another_name() {
 }
 
 #[test]
-fn names_and_folders_that_cannot_be_are_refused_in_one_line() {
+fn invalid_names_and_folders_are_refused_in_one_line() {
     let clone = clone();
     let elsewhere = tempfile::tempdir().expect("a folder");
     let (here, there) = (clone.path(), elsewhere.path());
@@ -128,7 +125,7 @@ fn names_and_folders_that_cannot_be_are_refused_in_one_line() {
     let out = new_controller(&["other", "--fathom", here.to_str().expect("text")], there);
     assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("  cd "));
     assert_eq!(
-        files(&here.join("own"), here).len(),
+        files(&here.join("own")).len(),
         3 * FILES.len(),
         "nothing is left of what was refused"
     );

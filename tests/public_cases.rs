@@ -4,10 +4,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
+
+use crate::common::files_below;
 
 const PAGE: &str = "docs/public-cases.md";
 
@@ -101,31 +103,18 @@ fn wrong(case: &Case, command: &str) -> Vec<String> {
 }
 
 #[test]
-#[cfg(feature = "quiche")]
+#[cfg_attr(not(feature = "quiche"), ignore = "some questions are about quiche")]
 fn public_questions_are_answered_as_written() {
     let wrong: Vec<String> =
         cases().iter().filter_map(|case| Some(wrong(case, case.run.as_ref()?))).flatten().collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n  "));
 }
 
-/// Collects every Rust source file below `folder`.
-fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder").flatten() {
-        let path = entry.path();
-        let hidden = entry.file_name().to_string_lossy().starts_with('.');
-        if path.is_dir() && !hidden && !path.ends_with("target") && !path.is_symlink() {
-            sources(&path, into);
-        } else if path.extension().is_some_and(|of| of == "rs") {
-            into.push(path);
-        }
-    }
-}
-
 #[test]
 fn each_public_question_has_a_command_or_a_test_that_exists() {
-    let mut files = Vec::new();
-    sources(repository(), &mut files);
-    let all: Vec<String> = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
+    let files = files_below(repository());
+    let sources = files.iter().filter(|file| file.extension().is_some_and(|of| of == "rs"));
+    let all: Vec<String> = sources.filter_map(|file| fs::read_to_string(file).ok()).collect();
     for case in cases() {
         assert!(case.run.is_some() != case.test.is_some(), "{}: write run or test", case.asks);
         assert!(
@@ -144,7 +133,7 @@ fn each_public_question_has_a_command_or_a_test_that_exists() {
 }
 
 #[test]
-fn the_page_of_public_questions_is_that_of_the_cases() {
+fn public_cases_page_matches_the_cases() {
     let mut page = HEAD.to_owned();
     let mut about = String::new();
     let cell = |text: &str| text.replace('|', "\\|");

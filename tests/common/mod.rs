@@ -1,7 +1,9 @@
-//! `fathom` as a process that keeps running while a test sends it requests.
+//! What several test files share: `fathom` as a process that runs while a test sends it requests,
+//! and a walk over the files of a folder.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,6 @@ pub(crate) struct FathomProcess {
 
 impl FathomProcess {
     /// Returns the remaining text on standard error, until the process ends.
-    #[allow(dead_code)] // Not every test uses it.
     pub(crate) fn rest(&mut self) -> String {
         let mut text = String::new();
         self.stderr.read_to_string(&mut text).expect("text");
@@ -27,6 +28,26 @@ impl Drop for FathomProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns the files below a folder, in order, without those in hidden folders and in `target`.
+/// Links to folders are not followed.
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            let name = entry.file_name();
+            let skipped = name == "target" || name.to_string_lossy().starts_with('.');
+            match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true if skipped => {}
+                true => folders.push(entry.path()),
+                false => files.push(entry.path()),
+            }
+        }
+    }
+    files.sort();
+    files
 }
 
 pub(crate) fn fathom() -> Command {
