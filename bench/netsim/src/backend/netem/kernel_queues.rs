@@ -226,96 +226,115 @@ impl Figures {
     }
 }
 
-/// Returns the figures of the lab's queue for the same packets, if its link can send a packet
-/// whenever the kernel's did, at `releases`. As in the kernel, the link takes the next packet from
-/// the queue when it sends one, or when a packet arrives and the link holds none.
-fn ours(queue: &str, passages: &[Passage], seed: u64, releases: &[u64]) -> Figures {
-    match queue.parse::<QueueSpec>().unwrap().build(RATE, seed) {
-        AnyQueue::Scheduler(queue) => ours_scheduled(queue, passages, releases),
-        AnyQueue::Fifo(queue) => ours_in_order(queue, passages, releases),
-    }
+/// One of the lab's queues, and the packets in it and on its link. As in the kernel, the link of a
+/// scheduler takes the next packet when it sends one, or when a packet arrives and the link holds
+/// none.
+enum LabQueue {
+    Scheduler {
+        queue: Box<dyn Scheduler>,
+        on_link: Option<Queued>,
+        dropped_on_arrival: Vec<Queued>,
+        dropped_at_head: Vec<Queued>,
+    },
+    Fifo {
+        queue: Box<dyn Queue>,
+        arrivals: VecDeque<u64>,
+        dropped: usize,
+    },
 }
 
-/// Returns the figures of a queue that schedules.
-fn ours_scheduled(
-    mut queue: Box<dyn Scheduler>,
-    passages: &[Passage],
-    releases: &[u64],
-) -> Figures {
-    // `saved` counts opportunities without a packet. The link saves them, as the kernel's token
-    // bucket does.
-    let (mut waits, mut saved, mut next) = (Vec::new(), 0, 0);
-    let (mut dropped, mut at_head) = (Vec::new(), Vec::new());
-    let mut taken: Option<Queued> = None;
-    for (number, passage) in passages.iter().enumerate() {
-        let (now, flow) = (passage.sent, u64::from(passage.flow));
-        while let Some(at) = releases.get(next).copied().filter(|at| *at <= now) {
-            next += 1;
-            match taken {
-                None => saved = (saved + 1).min(SAVED),
-                Some(packet) => {
-                    waits.push(at - packet.arrived.as_nanos());
-                    let at = Time::from_nanos(at);
-                    taken = queue.dequeue(at, &mut at_head).map(|(packet, _)| packet);
+impl LabQueue {
+    fn new(queue: &str, seed: u64) -> Self {
+        match queue.parse::<QueueSpec>().unwrap().build(RATE, seed) {
+            AnyQueue::Scheduler(queue) => Self::Scheduler {
+                queue,
+                on_link: None,
+                dropped_on_arrival: Vec::new(),
+                dropped_at_head: Vec::new(),
+            },
+            AnyQueue::Fifo(queue) => Self::Fifo { queue, arrivals: VecDeque::new(), dropped: 0 },
+        }
+    }
+
+    /// Sends the next packet at `now`, and returns the time when it arrived.
+    fn send(&mut self, now: u64) -> Option<u64> {
+        match self {
+            Self::Scheduler { queue, on_link, dropped_at_head, .. } => {
+                let sent = on_link.take()?;
+                let now = Time::from_nanos(now);
+                *on_link = queue.dequeue(now, dropped_at_head).map(|(packet, _)| packet);
+                Some(sent.arrived.as_nanos())
+            }
+            Self::Fifo { arrivals, .. } => arrivals.pop_front(),
+        }
+    }
+
+    /// Takes an arriving packet. Returns true if the link sends it at once, which needs a saved
+    /// opportunity. `releases` are the link's next opportunities.
+    fn arrive(&mut self, number: u32, from: &Passage, is_saved: bool, releases: &[u64]) -> bool {
+        let (now, flow) = (Time::from_nanos(from.sent), u64::from(from.flow));
+        match self {
+            Self::Scheduler { on_link: None, .. } if is_saved => true,
+            Self::Scheduler { queue, on_link, dropped_on_arrival, dropped_at_head } => {
+                let packet = Queued { packet: number, bytes: BYTES, flow, ecn: None, arrived: now };
+                queue.enqueue(packet, usize::from(on_link.is_some()), dropped_on_arrival);
+                if on_link.is_none() {
+                    *on_link = queue.dequeue(now, dropped_at_head).map(|(packet, _)| packet);
                 }
+                false
             }
-        }
-        let arrived = Time::from_nanos(now);
-        let packet = Queued { packet: number as u32, bytes: BYTES, flow, ecn: None, arrived };
-        if taken.is_none() && saved > 0 {
-            saved -= 1;
-            waits.push(0);
-        } else {
-            queue.enqueue(packet, usize::from(taken.is_some()), &mut dropped);
-            if taken.is_none() {
-                taken = queue.dequeue(arrived, &mut at_head).map(|(packet, _)| packet);
+            Self::Fifo { queue, arrivals, dropped } => {
+                let last = arrivals.len().checked_sub(1).and_then(|last| releases.get(last));
+                let arrival = Arrival {
+                    now,
+                    bytes: BYTES,
+                    ecn_capable: false,
+                    queued_packets: arrivals.len(),
+                    queued_bytes: arrivals.len() as u64 * u64::from(BYTES),
+                    free_at: last.map_or(now, |last| Time::from_nanos(*last)),
+                };
+                let is_dropped = queue.admit(&arrival) == Admission::Drop;
+                let is_sent = !is_dropped && is_saved && arrivals.is_empty();
+                *dropped += usize::from(is_dropped);
+                if !is_dropped && !is_sent {
+                    arrivals.push_back(from.sent);
+                }
+                is_sent
             }
         }
     }
-    for at in &releases[next..] {
-        let Some(packet) = taken else { break };
-        waits.push(at - packet.arrived.as_nanos());
-        taken = queue.dequeue(Time::from_nanos(*at), &mut at_head).map(|(packet, _)| packet);
+
+    fn drops(&self) -> usize {
+        match self {
+            Self::Scheduler { dropped_on_arrival, dropped_at_head, .. } => {
+                dropped_on_arrival.len() + dropped_at_head.len()
+            }
+            Self::Fifo { dropped, .. } => *dropped,
+        }
     }
-    Figures::of(&waits, dropped.len() + at_head.len())
 }
 
-/// Returns the figures of a first-in first-out queue.
-fn ours_in_order(mut queue: Box<dyn Queue>, passages: &[Passage], releases: &[u64]) -> Figures {
-    let (mut waits, mut drops, mut saved, mut next) = (Vec::new(), 0, 0, 0);
-    let mut there = VecDeque::new();
-    for passage in passages {
-        let now = passage.sent;
-        while let Some(at) = releases.get(next).copied().filter(|at| *at <= now) {
+/// Returns the figures of the lab's queue for the same packets, if its link can send a packet
+/// whenever the kernel's did, at `releases`. The link saves opportunities without a packet, as the
+/// kernel's token bucket does.
+fn ours(queue: &str, passages: &[Passage], seed: u64, releases: &[u64]) -> Figures {
+    let mut queue = LabQueue::new(queue, seed);
+    let (mut waits, mut saved, mut next) = (Vec::new(), 0, 0);
+    for (number, passage) in passages.iter().enumerate() {
+        while let Some(at) = releases.get(next).copied().filter(|at| *at <= passage.sent) {
             next += 1;
-            match there.pop_front() {
+            match queue.send(at) {
                 None => saved = (saved + 1).min(SAVED),
                 Some(arrived) => waits.push(at - arrived),
             }
         }
-        let last = releases.get((next + there.len()).wrapping_sub(1)).copied();
-        let taken = last.filter(|_| !there.is_empty()).unwrap_or(now);
-        let arrival = Arrival {
-            now: Time::from_nanos(now),
-            bytes: BYTES,
-            ecn_capable: false,
-            queued_packets: there.len(),
-            queued_bytes: there.len() as u64 * u64::from(BYTES),
-            free_at: Time::from_nanos(taken),
-        };
-        if queue.admit(&arrival) == Admission::Drop {
-            drops += 1;
-        } else if there.is_empty() && saved > 0 {
+        if queue.arrive(number as u32, passage, saved > 0, &releases[next..]) {
             saved -= 1;
             waits.push(0);
-        } else {
-            there.push_back(now);
         }
     }
-    for (arrived, at) in there.into_iter().zip(&releases[next..]) {
-        waits.push(at - arrived);
-    }
-    Figures::of(&waits, drops)
+    waits.extend(releases[next..].iter().map_while(|at| Some(at - queue.send(*at)?)));
+    Figures::of(&waits, queue.drops())
 }
 
 /// Least, mean and largest figures over seeds.
