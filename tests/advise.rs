@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
 const LOGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/advise/tests/logs");
 
 #[test]
-fn logs_become_a_scenario_and_a_scenario_advice() {
+fn logs_give_a_scenario_and_advice() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (scenario, page, json) = (file("clients.toml"), file("advice.html"), file("advice.json"));
@@ -46,7 +46,7 @@ fn logs_become_a_scenario_and_a_scenario_advice() {
 }
 
 #[test]
-fn bad_input_is_refused_in_one_line_with_a_hint() {
+fn invalid_input_is_refused_in_one_line_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -63,7 +63,7 @@ fn bad_input_is_refused_in_one_line_with_a_hint() {
         (vec![LOGS, "--controllers", "speed", "--dry-run"], "--controllers: "),
         (vec![LOGS, "--workload", "nothing", "--dry-run"], "--workload: "),
         (vec!["--from-scenario", &wrong], "line 2: "),
-        (vec![&table], "line 2: rtt_ms 'fast'"),
+        (vec![&table], "line 2: rtt_ms: 'fast'"),
         (vec![&mute], "shows no path: of its 1 connections"),
         (vec!["--path", "lte", "--dry-run"], "--dry-run: "),
         (vec!["--path", "mars"], "mars"),

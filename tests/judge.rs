@@ -21,7 +21,7 @@ const JUDGE: &[&str] =
     &["judge", "cubic", "--only", "7.2", "--only", "7.7", "--only", "5.1.1", "--json", "card.json"];
 
 #[test]
-fn the_same_bytes_twice_and_a_baseline_without_changes() {
+fn two_runs_write_the_same_bytes() {
     let (one, two) =
         (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let files = ["card.json", "card.html", "junit.xml"];
@@ -62,7 +62,7 @@ fn worse_than_the_baseline_fails() {
 }
 
 #[test]
-fn a_stopped_one_goes_on() {
+fn interrupted_judgement_continues() {
     let (stopped, whole) =
         (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let args = [JUDGE, &["--only", "6.1", "--jobs", "1"]].concat();
@@ -90,11 +90,11 @@ fn a_stopped_one_goes_on() {
     assert!(said.contains(&format!("{before} ")), "{before} runs were there: {said}");
     let _ = run(whole.path(), &args);
     let card = |folder: &Path| std::fs::read(folder.join("card.json")).expect("a scorecard");
-    assert!(card(stopped.path()) == card(whole.path()), "a stopped one comes to something else");
+    assert!(card(stopped.path()) == card(whole.path()), "an interrupted run has another result");
 }
 
 #[test]
-fn a_league_of_scorecards() {
+fn scorecards_form_a_league() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["cubic", "vegas"] {
         let json = format!("{name}.json");
@@ -113,12 +113,12 @@ fn a_league_of_scorecards() {
 
     run(folder.path(), &["judge", "reno", "--only", "7.7", "--json", "reno.json"]);
     for (args, says) in [
-        (&["league", "cubic.json", "reno.json"][..], "judge them alike"),
+        (&["league", "cubic.json", "reno.json"][..], "judge both in the same way"),
         (&["league", "cubic.json", "cubic.json"], "given twice"),
         (&["league", "nothing.json"], "'nothing.json'"),
         (&["league"], "SCORECARD.json"),
         (&["judge", "cubic", "--baseline", "nothing.json"], "--baseline 'nothing.json'"),
-        (&["judge", "cubic", "--only", "9.9"], "'9.9' is no section and no test"),
+        (&["judge", "cubic", "--only", "9.9"], "'9.9' is neither a section nor a test"),
         (&["judge", "cubic", "--against", "cubic,cubic"], "named twice"),
     ] {
         let out = run(folder.path(), args);

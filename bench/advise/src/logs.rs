@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use fathom_analyze::{AnalyzeError, Kept, LeftOut, Source, files_of, gather_with, grouped, open};
+use fathom_analyze::{
+    AnalyzeError, FileError, Kept, LeftOut, Source, files_of, gather_with, grouped, open,
+};
 use fathom_qlog::Input;
 
 use crate::observe::{Observation, Observer};
@@ -70,11 +72,7 @@ impl Observed {
             let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
             let left_out =
                 all.warnings.last().map_or_else(String::new, |line| format!(" ({line})"));
-            let why = format!(
-                "has no connection with usable data{left_out}; name logs of servers (.qlog, \
-                 .sqlog) or tables (.csv)"
-            );
-            return Err(AnalyzeError::File(names.join("', '"), why));
+            return Err(AnalyzeError::File(names.join("', '"), FileError::NoConnections(left_out)));
         }
         if kept.full || all.connections.len() >= CONNECTIONS {
             all.cautions.push(
@@ -105,7 +103,7 @@ impl Observed {
         let hint = match () {
             () if all == 0 => {
                 return format!(
-                    "has responses and no connections: tables of fathom load tell nothing of paths; {NAME}"
+                    "has responses and no connections: tables of fathom load contain nothing about paths; {NAME}"
                 );
             }
             () if rtts == all => "log recovery metrics (metrics_updated with latest_rtt)",
@@ -172,20 +170,20 @@ impl Observed {
     }
 }
 
-/// Returns the connections of a table of connections; `None` if the file is not such a table.
-fn table_of_connections(input: &Input) -> Option<Result<(Vec<Observation>, bool), String>> {
-    let head = String::from_utf8_lossy(input.begins().split(|b| *b == b'\n').next()?).into_owned();
-    if head.starts_with(['{', '[', '\u{1e}']) || !table::is_of_connections(&head) {
+/// Returns the connections of a table of connections, and whether there were more than are kept;
+/// `None` if the file is not such a table.
+fn table_of_connections(input: &Input) -> Option<Result<(Vec<Observation>, bool), FileError>> {
+    let head = input.begins().split_inclusive(|b| *b == b'\n').next()?;
+    if head.starts_with(b"{") || head.starts_with(b"[") || head.starts_with(b"\x1e") {
         return None;
     }
-    let mut ignored = |_| {};
-    let mut text = match input.reader(&mut ignored) {
-        Ok(text) => text,
-        Err(e) => return Some(Err(format!("cannot be read: {e}"))),
-    };
-    let found = table::read(&mut text);
-    Some(match text.broken_off() {
-        Some(why) => Err(format!("ends in the middle: {why}")),
-        None => found,
+    table::is_of_connections(head).then(|| {
+        let mut ignored = |_| {};
+        let mut text = input.reader(&mut ignored)?;
+        let found = table::read(&mut text);
+        match text.broken_off() {
+            Some(why) => Err(FileError::Truncated(why)),
+            None => Ok(found?),
+        }
     })
 }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use fathom_cc::Rate;
 use fathom_cc::units::duration_text;
+use fathom_cc::{Invalid, Rate};
 use fathom_experiments::compare::Plan;
 use fathom_experiments::scenario::{PlanError, Timestamps};
 use fathom_experiments::study::MOST_SEEDS;
@@ -172,7 +172,7 @@ impl Scenario {
         }
         if self.controllers.iter().all(|name| *name == self.current) {
             return wrong(format!(
-                "controllers: there is none beside '{}'; name another to try",
+                "controllers: only '{}' is listed; add another to try",
                 self.current
             ));
         }
@@ -184,22 +184,22 @@ impl Scenario {
         }
         let all: f64 = self.classes.iter().map(|class| class.share).sum();
         let plan = |class: &ClassPath| {
-            let named =
-                |e: String| PlanError(format!("class '{}': {e}", class.name.escape_debug()));
+            let named = |e: Invalid| {
+                PlanError(e.in_field(format!("class '{}'", class.name.escape_debug())).to_string())
+            };
             if !(class.share > 0.0 && class.share <= 1e9) {
-                return Err(named(format!(
-                    "share: {} is no part; write a number above 0, such as 0.4",
-                    class.share
-                )));
+                let problem = Invalid::value(&class.share.to_string(), "is not a share");
+                let problem = problem.hint("write a number above 0, such as 0.4");
+                return Err(named(problem.in_field("share")));
             }
             let plan = self.plan(class).map_err(named)?;
-            plan.validate().map_err(|e| named(e.to_string()))?;
+            plan.validate().map_err(|e| named(Invalid::because(e.to_string())))?;
             Ok((class.share / all, plan))
         };
         self.classes.iter().map(plan).collect()
     }
 
-    fn plan(&self, class: &ClassPath) -> Result<Plan, String> {
+    fn plan(&self, class: &ClassPath) -> Result<Plan, Invalid> {
         let mut plan = Plan {
             controllers: self.all_controllers(),
             stacks: vec![self.stack],
@@ -213,7 +213,8 @@ impl Scenario {
             ..Plan::default()
         };
         if class.path.is_empty() {
-            return Err("path: there is none; write rate and rtt, or preset".into());
+            let none = Invalid::because("no path is given").hint("write rate and rtt, or preset");
+            return Err(none.in_field("path"));
         }
         match self.workload.strip_prefix(workload::PREFIX) {
             None => plan.set_workload(&self.workload),
@@ -222,9 +223,10 @@ impl Scenario {
                     .path
                     .expanded()
                     .and_then(|spec| spec.check_simulated())
-                    .map_err(|e| format!("path.{e}"))?;
+                    .map_err(|e| Invalid::because(format!("path.{e}")))?;
                 let Some((capacity, _)) = &path.down.link else {
-                    return Err("path: it has no rate; add rate, such as rate = \"20Mbps\"".into());
+                    let none = Invalid::because("no rate is given").hint("add rate = \"20Mbps\"");
+                    return Err(none.in_field("rate").in_field("path"));
                 };
                 plan.workload = format!(
                     "pages:{} of {} with {}",
@@ -315,11 +317,11 @@ mod tests {
         };
         for (text, says) in [
             (of(|s| s.classes.clear()), "class: there are 0"),
-            (of(|s| s.classes[0].share = 0.0), "share: 0"),
-            (of(|s| s.classes[0].share = f64::NAN), "share: NaN"),
+            (of(|s| s.classes[0].share = 0.0), "share: '0'"),
+            (of(|s| s.classes[0].share = f64::NAN), "share: 'NaN'"),
             (of(|s| s.classes[0].path.loss = Some("200%".into())), "path.loss: "),
-            (of(|s| s.classes[0].path = PathSpec::default()), "path: there is none"),
-            (of(|s| s.controllers = vec![s.current.clone()]), "controllers: there is none beside"),
+            (of(|s| s.classes[0].path = PathSpec::default()), "path: no path is given"),
+            (of(|s| s.controllers = vec![s.current.clone()]), "controllers: only 'native:"),
             (of(|s| s.current = "native:speed".into()), "no controller 'speed'"),
             (of(|s| s.workload = "objects:many".into()), "workload"),
             (of(|s| s.seeds = 0), "seeds: 0"),

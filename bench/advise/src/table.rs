@@ -9,89 +9,77 @@
 //! | `bytes` | bytes delivered |
 //! | `requests` | number of requests |
 
-use std::io::{self, BufRead};
+use std::io::BufRead;
+
+use fathom_analyze::{Row, TableError, TableReader};
+use fathom_cc::Invalid;
 
 use crate::Observation;
 
-/// Maximum bytes of a line, and maximum number of rows.
-const LINE: u64 = 1 << 14;
+/// Maximum number of rows.
 const ROWS: usize = 1 << 20;
+/// Column that every table of connections has.
+const RTT: &str = "rtt_ms";
 
 /// Returns whether a table with this header is a table of connections.
-pub(crate) fn is_of_connections(head: &str) -> bool {
-    columns(head).any(|column| column == "rtt_ms")
-}
-
-fn columns(head: &str) -> impl Iterator<Item = &str> {
-    head.trim_start_matches('\u{feff}')
-        .trim_end()
-        .split(',')
-        .map(|cell| cell.trim().trim_matches('"'))
+pub(crate) fn is_of_connections(head: &[u8]) -> bool {
+    TableReader::new(head).is_ok_and(|table| table.column(RTT).is_some())
 }
 
 /// Reads a table of connections. The second value says whether there were more rows than are kept.
-/// An error is in words that follow the table's name.
-pub(crate) fn read(from: &mut impl BufRead) -> Result<(Vec<Observation>, bool), String> {
-    let head = line(from)?.ok_or("is empty")?;
-    let names: Vec<&str> = columns(&head).collect();
-    let place = |name: &str| names.iter().position(|column| *column == name);
-    let rtt = place("rtt_ms").ok_or("has no column 'rtt_ms'; write one (docs/advise.md)")?;
-    let optional = ["rate_bps", "seen_bps", "loss", "bytes", "requests"].map(place);
-    let (mut all, mut number) = (Vec::new(), 1);
-    while let Some(text) = line(from)? {
-        number += 1;
-        if text.trim().is_empty() {
-            continue;
-        }
+pub(crate) fn read(from: impl BufRead) -> Result<(Vec<Observation>, bool), TableError> {
+    let mut rows = TableReader::new(from)?;
+    let columns = Columns {
+        rtt: rows.column(RTT).ok_or(TableError::NoColumn(RTT))?,
+        rate: rows.column("rate_bps"),
+        seen: rows.column("seen_bps"),
+        loss: rows.column("loss"),
+        bytes: rows.column("bytes"),
+        requests: rows.column("requests"),
+    };
+    let mut all = Vec::new();
+    while let Some(row) = rows.next_row()? {
         if all.len() == ROWS {
             return Ok((all, true));
         }
-        let cells: Vec<&str> = text.split(',').map(|cell| cell.trim().trim_matches('"')).collect();
-        let value = |at: usize, most: f64| -> Result<Option<f64>, String> {
-            let Some(cell) = cells.get(at).filter(|cell| !cell.is_empty()) else { return Ok(None) };
-            let inside = cell.parse().ok().filter(|n: &f64| (0.0..=most).contains(n));
-            inside.map(Some).ok_or_else(|| {
-                format!(
-                    "line {number}: {} '{}' is no number from 0 to {most}",
-                    names[at],
-                    cell.escape_debug()
-                )
-            })
-        };
-        let get = |at: Option<usize>, most: f64| at.map_or(Ok(None), |at| value(at, most));
-        let [rate, seen, loss, bytes, requests] = optional;
-        let Some(rtt_ms) = value(rtt, 1e6)?.filter(|rtt| *rtt > 0.0) else {
-            return Err(format!(
-                "line {number}: it has no rtt_ms; leave the row out, or write one"
-            ));
-        };
-        let bytes = get(bytes, 1e18)?.unwrap_or(0.0) as u64;
-        let requests = get(requests, 1e6)?.unwrap_or(1.0).max(1.0) as u64;
-        let positive = |rate: Option<f64>| rate.filter(|rate| *rate > 0.0);
-        all.push(Observation {
+        all.push(columns.observation(&row)?);
+    }
+    Ok((all, false))
+}
+
+/// Places of the columns.
+struct Columns {
+    rtt: usize,
+    rate: Option<usize>,
+    seen: Option<usize>,
+    loss: Option<usize>,
+    bytes: Option<usize>,
+    requests: Option<usize>,
+}
+
+impl Columns {
+    fn observation(&self, row: &Row<'_>) -> Result<Observation, TableError> {
+        let number = |column, most| row.number(column, 0.0..=most);
+        let positive = |column, most| number(column, most).map(|n| n.filter(|n| *n > 0.0));
+        let rtt_ms = positive(Some(self.rtt), 1e6)?.ok_or_else(|| {
+            let problem = Invalid::because("a connection needs a round trip above 0");
+            row.refuse(self.rtt, problem.hint("write one, or leave the row out"))
+        })?;
+        let bytes = number(self.bytes, 1e18)?.unwrap_or(0.0) as u64;
+        let requests = number(self.requests, 1e6)?.unwrap_or(1.0).max(1.0) as u64;
+        Ok(Observation {
             rtt_ms: Some(rtt_ms),
-            rate_bps: positive(get(rate, 1e13)?),
-            seen_bps: positive(get(seen, 1e13)?),
-            random_loss: get(loss, 1.0)?,
+            rate_bps: positive(self.rate, 1e13)?,
+            seen_bps: positive(self.seen, 1e13)?,
+            random_loss: number(self.loss, 1.0)?,
             bytes,
             responses: match bytes / requests {
                 0 => Vec::new(),
                 each => vec![each; requests.min(100) as usize],
             },
             ..Observation::default()
-        });
+        })
     }
-    Ok((all, false))
-}
-
-fn line(from: &mut impl BufRead) -> Result<Option<String>, String> {
-    let mut text = Vec::new();
-    let limited = io::Read::take(&mut *from, LINE).read_until(b'\n', &mut text);
-    let n = limited.map_err(|e| format!("cannot be read: {e}"))?;
-    if n as u64 == LINE {
-        return Err("has a line that is too long for a table".into());
-    }
-    Ok((n > 0).then(|| String::from_utf8_lossy(&text).into_owned()))
 }
 
 #[cfg(test)]
@@ -99,12 +87,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_by_the_names_of_their_columns() {
+    fn columns_are_found_by_name() {
         let text =
             "requests,rtt_ms,rate_bps,loss,bytes,other\n2,41.5,9800000,0.001,100000,x\n,20,,,,\n";
-        let (all, full) = read(&mut text.as_bytes()).unwrap();
+        let (all, full) = read(text.as_bytes()).unwrap();
         let [first, second] = &all[..] else { panic!("{all:?}") };
-        assert!(!full && is_of_connections(text.lines().next().unwrap()));
+        assert!(!full && is_of_connections(text.as_bytes()));
         assert_eq!(
             (first.rtt_ms, first.rate_bps, first.random_loss),
             (Some(41.5), Some(9.8e6), Some(0.001))
@@ -114,17 +102,17 @@ mod tests {
     }
 
     #[test]
-    fn wrong_tables_are_named_by_line() {
+    fn errors_in_tables_name_the_line() {
         for (text, says) in [
             ("", "empty"),
             ("bytes\n1\n", "no column 'rtt_ms'"),
-            ("rtt_ms\n1\nfast\n", "line 3: rtt_ms 'fast'"),
-            ("rtt_ms,loss\n1,2\n", "line 2: loss '2' is no number from 0 to 1"),
-            ("rtt_ms,loss\n,0\n", "line 2: it has no rtt_ms"),
+            ("rtt_ms\n1\nfast\n", "line 3: rtt_ms: 'fast'"),
+            ("rtt_ms,loss\n1,2\n", "line 2: loss: '2' is not a number; write one from 0 to 1"),
+            ("rtt_ms,loss\n,0\n", "line 2: rtt_ms: a connection needs"),
         ] {
-            assert!(read(&mut text.as_bytes()).unwrap_err().contains(says), "{text}");
+            assert!(read(text.as_bytes()).unwrap_err().to_string().contains(says), "{text}");
         }
-        let long = format!("rtt_ms\n{}", "1".repeat(1 << 15));
-        assert!(read(&mut long.as_bytes()).unwrap_err().contains("too long"));
+        let long = format!("rtt_ms\n{}", "1".repeat(1 << 17));
+        assert!(matches!(read(long.as_bytes()), Err(TableError::LongLine)));
     }
 }

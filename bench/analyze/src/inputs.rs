@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::error::AnalyzeError;
+use crate::error::{AnalyzeError, FileError};
 
 /// Name extensions of logs and tables, and of compressed files.
 const NAMES: [&str; 3] = ["sqlog", "qlog", "csv"];
@@ -87,8 +87,8 @@ impl LeftOut {
 /// Returns an error if the folder cannot be read, or has no file that could be a log or table; the
 /// error then lists the contents in one line.
 pub fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, LeftOut), AnalyzeError> {
-    let wrong = |why: String| AnalyzeError::File(folder.display().to_string(), why);
-    let there = std::fs::read_dir(folder).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+    let wrong = |why: FileError| AnalyzeError::File(folder.display().to_string(), why);
+    let there = std::fs::read_dir(folder).map_err(|e| wrong(e.into()))?;
     let mut all: Vec<PathBuf> = there.flatten().map(|entry| entry.path()).collect();
     all.sort();
     let (mut files, mut left_out) = (Vec::new(), LeftOut::default());
@@ -100,7 +100,7 @@ pub fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, LeftOut), AnalyzeError> 
             Ok(kind) if kind.is_dir() => left_out.add(Why::Folder, name),
             // Reading a pipe in a folder would block.
             Ok(kind) if !kind.is_file() => {
-                left_out.add(Why::Unreadable, format!("{name} is no file"))
+                left_out.add(Why::Unreadable, format!("{name} is not a regular file"))
             }
             Ok(_) => match kind_of(&path) {
                 Ok(()) => files.push(path),
@@ -109,12 +109,7 @@ pub fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, LeftOut), AnalyzeError> 
         }
     }
     match files.is_empty() {
-        true => Err(wrong(match left_out.words() {
-            Some(words) => {
-                format!("has no .sqlog, .qlog or .csv file; there is {words}; name files")
-            }
-            None => "has no .sqlog, .qlog or .csv file: it is empty; name files".into(),
-        })),
+        true => Err(wrong(FileError::NoLogs(left_out.words()))),
         false => Ok((files, left_out)),
     }
 }
@@ -141,7 +136,7 @@ const SHOWN: usize = 2;
 
 /// Groups lines about files, each `NAME: TEXT`, and keeps at most two of a kind. Lines that differ
 /// only in their numbers are of one kind. The last line of a kind tells how many more files have
-/// such a line.
+/// a similar line.
 pub fn grouped(lines: Vec<String>) -> Vec<String> {
     let kind = |line: &str| {
         let text = line.split_once(": ").map_or(line, |(_, text)| text);
@@ -161,7 +156,7 @@ pub fn grouped(lines: Vec<String>) -> Vec<String> {
             && let Some(last) = shown.last_mut()
         {
             last.push_str(&format!(
-                " ({more} more {} such a line.)",
+                " ({more} more {} a similar line.)",
                 if more == 1 { "log has" } else { "logs have" }
             ));
         }
@@ -180,11 +175,14 @@ mod tests {
             |n: u32| format!("{n}.sqlog: its round trips are in seconds: 0.0{n} in its metrics");
         let other = "a.sqlog: ends in the middle".to_owned();
         let lines = grouped((1..6).map(line).chain([other.clone()]).collect());
-        assert_eq!(lines, [line(1), format!("{} (3 more logs have such a line.)", line(2)), other]);
+        assert_eq!(
+            lines,
+            [line(1), format!("{} (3 more logs have a similar line.)", line(2)), other]
+        );
     }
 
     #[test]
-    fn everything_in_a_folder_is_read_or_named() {
+    fn files_of_a_folder_are_read_or_named() {
         let folder = std::env::temp_dir().join(format!("fathom-inputs-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("old")).unwrap();
         for name in ["a.sqlog", "b.qlog.gz", "c.csv.zst", "d.sqlog.xz", "e.txt", "f.gz"] {

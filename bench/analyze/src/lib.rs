@@ -8,6 +8,7 @@
 //! | `inputs.rs` | files of a folder, and files left out |
 //! | `connection.rs` | the tcpRTT series of a connection from the events of its log |
 //! | `responses.rs` | response times from stream bytes; tables of `fathom load` |
+//! | `table.rs` | tables in CSV, row by row |
 //! | `loss.rs` | whether delay predicted loss, and the cost of acting on it |
 //! | `response.rs` | response times by size |
 //! | `compare.rs` | several files side by side |
@@ -30,19 +31,21 @@ pub mod report;
 mod response;
 mod responses;
 mod source;
+mod table;
 
 pub use by_controller::{
     ControllerComparison, ControllerGroup, ControllerMeasure, ControllerTable, OfController,
     by_controller,
 };
 pub use compare::{Compared, Comparison, compare};
-pub use error::AnalyzeError;
+pub use error::{AnalyzeError, FileError};
 pub use inputs::{LeftOut, files_of, grouped};
 pub use kept::Kept;
 pub use loss::{LossAnswer, Verdict, loss_delay};
 pub use page::{Drawing, Drawn, Page, Sheet};
 pub use response::{ResponseAnswer, response};
 pub use source::{Source, Tap, gather, gather_folder, gather_with, open};
+pub use table::{Row, TableError, TableReader};
 
 pub use self::connection::{Connection, FirstPath};
 pub use self::responses::{Class, ResponseTime};

@@ -1,17 +1,16 @@
 //! Response times from stream bytes in a log, or from a table of `fathom load`.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead};
+use std::io::BufRead;
 
 use fathom_qlog::{Direction, ResponseEnd, StreamData, VantagePoint};
 use serde::Serialize;
 
 use super::kept::Kept;
+use super::table::{Row, TableError, TableReader};
 
 /// Maximum number of streams followed per connection; other streams have no response times.
 const STREAMS: usize = 1 << 16;
-/// Maximum bytes of a line of a table.
-const LINE: u64 = 1 << 16;
 
 /// Duration and size of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -140,7 +139,7 @@ impl Streams {
 
 /// Responses of a table, and the number of rows without a response.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct ResponseTable {
     pub(super) responses: Vec<ResponseTime>,
     pub(super) failed: u64,
 }
@@ -151,94 +150,79 @@ pub(super) struct Table {
 ///
 /// Times count from the intended start (open loop), because a client that falls behind makes its
 /// users wait as well.
-pub(super) fn table(
-    from: &mut impl BufRead,
-    bytes: &mut dyn FnMut(u64),
-    kept: &mut Kept,
-) -> Result<Table, String> {
-    let head = line(from, bytes)?.ok_or("is empty")?;
-    let columns: Vec<&str> = head.trim_start_matches('\u{feff}').split(',').map(unquoted).collect();
-    let place = |name: &str| columns.iter().position(|c| *c == name);
-    let missing = || {
-        "is neither qlog nor a table with columns 'bytes' and 'response' or 'total_ms'".to_owned()
-    };
-    let size = place("bytes").ok_or_else(missing)?;
-    // `response` is in seconds and counts from the intended start; `total_ms` is in milliseconds
-    // and counts from the start.
-    let whole = place("response").is_some();
-    let total = place("response").or_else(|| place("total_ms")).ok_or_else(missing)?;
-    let unit = if whole { 1e3 } else { 1.0 };
-    let either = |names: [&str; 2]| names.into_iter().find_map(place);
-    let (intended, start) = (either(["intended", "intended_s"]), either(["start", "start_s"]));
-    let first = place(if whole { "first_byte" } else { "first_byte_ms" });
-    let status = either(["result", "status"]);
-    let mut table = Table::default();
-    let mut number = 1;
-    while let Some(text) = line(from, bytes)? {
-        number += 1;
-        if text.trim().is_empty() {
-            continue;
-        }
-        let cells: Vec<&str> = text.split(',').map(unquoted).collect();
-        let cell = |at: Option<usize>| at.and_then(|at| cells.get(at)).filter(|c| !c.is_empty());
-        let value = |at| -> Result<Option<f64>, String> {
-            let Some(text) = cell(at) else { return Ok(None) };
-            let n = text.parse().ok().filter(|n: &f64| n.is_finite());
-            n.map(Some)
-                .ok_or_else(|| format!("line {number}: '{}' is no number", text.escape_debug()))
-        };
-        let good =
-            cell(status).is_none_or(|s| s.parse::<u16>().is_ok_and(|s| (100..400).contains(&s)));
-        let late = value(start)?
-            .zip(value(intended)?)
-            .map_or(0.0, |(start, intended)| (start - intended).max(0.0) * 1e3);
-        match (value(Some(total))?, value(Some(size))?) {
-            (Some(took), Some(bytes)) if good && took >= 0.0 && bytes >= 0.0 => {
-                if kept.response() {
-                    let first_byte_ms = value(first)?.map(|took| took * unit + late);
-                    let ms = took * unit + if whole { 0.0 } else { late };
-                    let began_ms = value(intended.or(start))?.map(|began| began * 1e3);
-                    table.responses.push(ResponseTime {
-                        bytes: bytes as u64,
-                        ms,
-                        first_byte_ms,
-                        began_ms,
-                    });
-                }
-            }
-            _ => table.failed += 1,
+pub(super) fn table(from: impl BufRead, kept: &mut Kept) -> Result<ResponseTable, TableError> {
+    let mut rows = TableReader::new(from)?;
+    let columns = Columns::of(&rows)?;
+    let mut table = ResponseTable::default();
+    while let Some(row) = rows.next_row()? {
+        match columns.response(&row)? {
+            Some(response) if kept.response() => table.responses.push(response),
+            Some(_) => {}
+            None => table.failed += 1,
         }
     }
     Ok(table)
 }
 
-fn unquoted(cell: &str) -> &str {
-    cell.trim().trim_matches('"')
+/// Places of the columns of a table of responses.
+struct Columns {
+    size: usize,
+    total: usize,
+    /// Whether times are in seconds, and the total counts from the intended start. Otherwise they
+    /// are in milliseconds, and the total counts from the start.
+    is_of_load: bool,
+    intended: Option<usize>,
+    start: Option<usize>,
+    first_byte: Option<usize>,
+    status: Option<usize>,
 }
 
-fn line(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64)) -> Result<Option<String>, String> {
-    let mut text = Vec::new();
-    let n = io::Read::take(&mut *from, LINE)
-        .read_until(b'\n', &mut text)
-        .map_err(|e| format!("cannot be read: {e}"))?;
-    bytes(n as u64);
-    if n as u64 == LINE {
-        return Err("has a line that is too long for a table".into());
+impl Columns {
+    fn of<R: BufRead>(rows: &TableReader<R>) -> Result<Self, TableError> {
+        let either = |names: [&str; 2]| names.into_iter().find_map(|name| rows.column(name));
+        let is_of_load = rows.column("response").is_some();
+        Ok(Self {
+            size: rows.column("bytes").ok_or(TableError::NoResponses)?,
+            total: either(["response", "total_ms"]).ok_or(TableError::NoResponses)?,
+            is_of_load,
+            intended: either(["intended", "intended_s"]),
+            start: either(["start", "start_s"]),
+            first_byte: rows.column(if is_of_load { "first_byte" } else { "first_byte_ms" }),
+            status: either(["result", "status"]),
+        })
     }
-    let text = String::from_utf8(text).map_err(|_| "is neither qlog nor text")?;
-    Ok((n > 0).then(|| text.trim_end().to_owned()))
+
+    /// Returns the response of a row; `None` if the request failed.
+    fn response(&self, row: &Row<'_>) -> Result<Option<ResponseTime>, TableError> {
+        let number = |column| row.number(column, f64::NEG_INFINITY..=f64::INFINITY);
+        let is_good = row
+            .cell(self.status)
+            .is_none_or(|s| s.parse::<u16>().is_ok_and(|s| (100..400).contains(&s)));
+        let (start, intended) = (number(self.start)?, number(self.intended)?);
+        let late = start.zip(intended).map_or(0.0, |(at, due)| (at - due).max(0.0) * 1e3);
+        let measured = number(Some(self.total))?.zip(number(Some(self.size))?);
+        let is_response = |(total, size): &(f64, f64)| is_good && *total >= 0.0 && *size >= 0.0;
+        let Some((total, size)) = measured.filter(is_response) else { return Ok(None) };
+        let unit = if self.is_of_load { 1e3 } else { 1.0 };
+        Ok(Some(ResponseTime {
+            bytes: size as u64,
+            ms: total * unit + if self.is_of_load { 0.0 } else { late },
+            first_byte_ms: number(self.first_byte)?.map(|took| took * unit + late),
+            began_ms: intended.or(start).map(|began| began * 1e3),
+        }))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Table, String> {
-        table(&mut text.as_bytes(), &mut |_| {}, &mut Kept::default())
+    fn read(text: &str) -> Result<ResponseTable, TableError> {
+        table(text.as_bytes(), &mut Kept::default())
     }
 
     #[test]
-    fn a_table_by_the_names_of_its_columns() {
+    fn response_tables_are_read_by_column_name() {
         let text = "intended_s,start_s,connect_ms,first_byte_ms,total_ms,bytes,status,connection\n\
                     1.0,1.0,5,20,30.5,1000,200,1\n\
                     2.0,2.25,5,20,30,2000,200,1\n\
@@ -268,18 +252,20 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_no_table_are_refused() {
-        for (text, says) in
-            [("", "empty"), ("a,b\n1,2\n", "total_ms"), ("total_ms,bytes\nx,1\n", "line 2: 'x'")]
-        {
-            assert!(read(text).unwrap_err().contains(says), "{text}");
+    fn files_other_than_tables_are_refused() {
+        for (text, says) in [
+            ("", "empty"),
+            ("a,b\n1,2\n", "total_ms"),
+            ("total_ms,bytes\nx,1\n", "line 2: total_ms: 'x'"),
+        ] {
+            assert!(read(text).unwrap_err().to_string().contains(says), "{text}");
         }
         let long = format!("total_ms,bytes\n{}", "1".repeat(1 << 17));
-        assert!(read(&long).unwrap_err().contains("too long"));
+        assert!(matches!(read(&long), Err(TableError::LongLine)));
     }
 
     #[test]
-    fn responses_of_either_end() {
+    fn both_endpoints_logs_give_responses() {
         let data = |stream, offset, length| StreamData { stream, offset, length };
         let until =
             |way| if way == Direction::Sent { ResponseEnd::Sent } else { ResponseEnd::Received };

@@ -8,7 +8,7 @@ use fathom_qlog::{
 use serde::Serialize;
 
 use super::connection::{Builder, Connection};
-use super::error::AnalyzeError;
+use super::error::{AnalyzeError, FileError};
 use super::inputs::{files_of, grouped};
 use super::kept::Kept;
 use super::responses::{ResponseTime, table};
@@ -114,11 +114,7 @@ pub fn gather_folder(
     }
     let words = left_out.words();
     if parts.is_empty() {
-        let why = format!(
-            "has no log or table with something in it; there is {}",
-            words.unwrap_or_default()
-        );
-        return Err(AnalyzeError::File(name, why));
+        return Err(AnalyzeError::File(name, FileError::NoData(words.unwrap_or_default())));
     }
     let mut all = Source::merged(name, parts);
     all.warnings.extend(words.map(|words| format!("{}: left out: {words}", all.name)));
@@ -143,8 +139,7 @@ pub fn gather(
 /// # Errors
 /// Returns an error if the path cannot be opened.
 pub fn open(path: &Path) -> Result<Input, AnalyzeError> {
-    Input::open(path)
-        .map_err(|e| AnalyzeError::File(path.display().to_string(), format!("cannot be read: {e}")))
+    Input::open(path).map_err(|e| AnalyzeError::File(path.display().to_string(), e.into()))
 }
 
 /// Reads like [`gather`] from the input opened as `path`; `tap` is called with every event of a
@@ -161,15 +156,15 @@ pub fn gather_with(
 ) -> Result<Source, AnalyzeError> {
     let name =
         if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
-    let failed = |why: String| AnalyzeError::File(name.clone(), why);
+    let failed = |why: FileError| AnalyzeError::File(name.clone(), why);
     let begins = input.begins().trim_ascii_start();
     // Input that begins like text but not like JSON may be a table.
     if begins.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'"') {
         if let Some(what) = foreign(begins) {
-            return Err(failed(format!("is not a qlog file: {what}")));
+            return Err(failed(ReadError::Foreign(what.to_owned()).into()));
         }
-        let mut text = input.reader(bytes).map_err(|e| failed(format!("cannot be read: {e}")))?;
-        let table = table(&mut text, &mut |_| {}, kept).map_err(failed)?;
+        let mut text = input.reader(bytes).map_err(|e| failed(e.into()))?;
+        let table = table(&mut text, kept).map_err(|e| failed(e.into()))?;
         let broken_off = text.broken_off().map(|why| format!("{name} ends in the middle: {why}"));
         let (rows, failed) = (table.responses, table.failed);
         return Ok(Source {
@@ -205,8 +200,8 @@ fn log(
         builders[event.connection].take(event, parsed, kept);
     })
     .map_err(|e| match e {
-        ReadError::Empty(_) => AnalyzeError::Empty(name.clone(), e.to_string()),
-        e => AnalyzeError::File(name.clone(), e.to_string()),
+        ReadError::Empty(_) => AnalyzeError::Empty(name.clone(), e),
+        e => AnalyzeError::File(name.clone(), e.into()),
     })?;
     let connections: Vec<Connection> = builders.into_iter().map(|b| b.finish(kept)).collect();
     let mut warnings: Vec<String> =
@@ -227,14 +222,16 @@ fn log(
         ));
     }
     if let Some(at) = summary.cut_off {
-        cautions.push(format!("{name} ends in the middle ({at}); what is before was read"));
+        cautions.push(format!(
+            "{name} ends in the middle ({at}); everything before that point was read"
+        ));
     }
     if let Some(dropped) = incomplete {
         cautions.push(format!("{name} lacks {dropped} events that its writer dropped"));
     }
     if connections.iter().any(|c| c.series.cut_at.is_some()) {
         cautions.push(format!(
-            "{name} has connections with more round trips than are kept; their rest was left out"
+            "{name} has connections with more round trips than are kept; the rest was left out"
         ));
     }
     let (title, events) = (summary.title, summary.events);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_cc::Invalid;
 use fathom_metrics::Bounds;
 use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
@@ -170,10 +171,26 @@ pub(crate) fn behind(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }
 
-/// Error in a battery's files.
+/// Error in a battery's files, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct BatteryError(pub String);
+pub enum BatteryError {
+    /// A file is not TOML, or has unknown or missing fields.
+    #[error("{file}: {}", error.to_string().replace('\n', "; "))]
+    Syntax {
+        /// Name of the file.
+        file: String,
+        /// Error with its place in the file.
+        error: toml::de::Error,
+    },
+    /// A field has a wrong value.
+    #[error("{file}: {error}")]
+    Invalid {
+        /// Name of the file.
+        file: String,
+        /// Field and value.
+        error: Invalid,
+    },
+}
 
 impl Battery {
     /// Returns the battery that ships with this crate.
@@ -190,20 +207,19 @@ impl Battery {
     /// Reads criteria, each with the name of its file, and thresholds.
     ///
     /// # Errors
-    /// Returns an error for the first invalid file, in one line.
+    /// Returns an error for the first invalid file.
     pub fn read<'a>(
         criteria: impl IntoIterator<Item = (&'a str, &'a str)>,
         thresholds: &str,
     ) -> Result<Self, BatteryError> {
-        let wrong = |file: &str, e: &dyn std::fmt::Display| {
-            BatteryError(format!("{file}: {e}").replace('\n', "; "))
-        };
+        let syntax = |file: &str, error| BatteryError::Syntax { file: file.to_owned(), error };
+        let invalid = |file: &str, error| BatteryError::Invalid { file: file.to_owned(), error };
         let thresholds: BTreeMap<String, Threshold> =
-            toml::from_str(thresholds).map_err(|e| wrong("thresholds.toml", &e))?;
+            toml::from_str(thresholds).map_err(|e| syntax("thresholds.toml", e))?;
         let mut read = Vec::new();
         for (file, text) in criteria {
-            let criterion: Criterion = toml::from_str(text).map_err(|e| wrong(file, &e))?;
-            criterion.check(&thresholds).map_err(|e| wrong(file, &e))?;
+            let criterion: Criterion = toml::from_str(text).map_err(|e| syntax(file, e))?;
+            criterion.check(&thresholds).map_err(|e| invalid(file, e))?;
             read.push(criterion);
         }
         read.sort_by_key(|criterion| order(&criterion.section));
@@ -215,28 +231,28 @@ impl Battery {
             .chain([CPU_PER_ACK])
             .collect();
         if let Some(unused) = thresholds.keys().find(|name| !used.contains(name.as_str())) {
-            return Err(wrong("thresholds.toml", &format!("'{unused}' is used nowhere")));
+            return Err(invalid("thresholds.toml", Invalid::value(unused, "is not used")));
         }
         Ok(Self { criteria: read, thresholds })
     }
 }
 
 impl Criterion {
-    fn check(&self, thresholds: &BTreeMap<String, Threshold>) -> Result<(), String> {
+    fn check(&self, thresholds: &BTreeMap<String, Threshold>) -> Result<(), Invalid> {
         if self.tests.is_empty() != self.not_applicable.is_some() {
-            return Err(
-                "a criterion has tests, or says in not-applicable why it has none".to_owned()
-            );
+            return Err(Invalid::because(
+                "a criterion has either tests, or in not-applicable the reason for none",
+            ));
         }
         let mut names = BTreeSet::new();
         for test in &self.tests {
-            let at = |e: String| format!("test '{}': {e}", test.name);
+            let at = |e: Invalid| e.in_field(format!("test '{}'", test.name));
             if !names.insert(&test.name) {
-                return Err(at("the name is taken".to_owned()));
+                return Err(at(Invalid::because("another test has this name")));
             }
             for check in &test.checks {
                 if !thresholds.contains_key(&check.threshold) {
-                    return Err(at(format!("'{}' is no threshold", check.threshold)));
+                    return Err(at(Invalid::value(&check.threshold, "is not a threshold")));
                 }
                 check.quantity().map_err(at)?;
             }
@@ -253,7 +269,7 @@ impl Test {
 }
 
 impl Check {
-    pub(crate) fn quantity(&self) -> Result<Quantity<'_>, String> {
+    pub(crate) fn quantity(&self) -> Result<Quantity<'_>, Invalid> {
         Quantity::named(&self.measure, &self.of, self.beside.as_deref())
     }
 }

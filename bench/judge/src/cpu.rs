@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
+use fathom_cc::Invalid;
 use fathom_cc::testing::ack_load::{FRAMES, acknowledge_all, fresh};
 use fathom_metrics::Estimate;
 use fathom_stacks::{Controller, Stack};
@@ -41,7 +42,7 @@ impl CpuPerAck {
     /// Describes the result in a sentence.
     pub(crate) fn text(&self, thresholds: &BTreeMap<String, Threshold>) -> String {
         format!(
-            "CPU time per ACK frame: {:.0} ns, the reference {:.0} ns, {} % of the reference's; {}: {}. It is this machine's; RFC 9743 does not ask for it.",
+            "CPU time per ACK frame: {:.0} ns, the reference {:.0} ns, {} % of the reference's; {}: {}. The value depends on this machine, and RFC 9743 does not ask for it.",
             self.nanoseconds,
             self.reference_nanoseconds,
             self.percent_of_reference,
@@ -56,7 +57,7 @@ impl CpuPerAck {
 ///
 /// # Errors
 /// Returns an error if the controller or the reference is a stack's own and the stack is not quinn.
-pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, String> {
+pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, Invalid> {
     let stack = plan.settings.stack;
     let turns = [load(&plan.settings.controller, stack)?, load(plan.reference(), stack)?];
     let turn = |load: &Load| {
@@ -76,7 +77,7 @@ pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, String> {
     let percent: Vec<f64> =
         own.iter().zip(&reference).map(|(own, reference)| 100.0 * own / reference).collect();
     let percent_of_reference =
-        Estimate::of(&percent).ok_or("this machine's clock of CPU time stands still")?;
+        Estimate::of(&percent).ok_or(Invalid::because("this machine's CPU clock stands still"))?;
     Ok(CpuPerAck {
         nanoseconds: median(own),
         reference_nanoseconds: median(reference),
@@ -91,10 +92,11 @@ pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, String> {
 /// A thousand ACK frames for a controller in its initial state.
 type Load = Box<dyn Fn() -> u64>;
 
-fn load(spec: &str, stack: Stack) -> Result<Load, String> {
-    Ok(match Controller::read(spec, stack)? {
+fn load(spec: &str, stack: Stack) -> Result<Load, Invalid> {
+    let refused = |e: &dyn std::fmt::Display| Invalid::because(e.to_string());
+    Ok(match Controller::read(spec, stack).map_err(|e| refused(&e))? {
         Controller::Fathom(config) => {
-            let controller = fresh(&*config).map_err(|e| e.to_string())?;
+            let controller = fresh(&*config).map_err(|e| refused(&e))?;
             Box::new(move || acknowledge_all(&mut *controller.boxed()))
         }
         Controller::Native(name) if stack == Stack::Quinn => {
@@ -103,9 +105,9 @@ fn load(spec: &str, stack: Stack) -> Result<Load, String> {
             Box::new(move || load.run(controller.clone_box()))
         }
         Controller::Native(name) => {
-            return Err(format!(
-                "'native:{name}' cannot be run outside {stack}; of stacks' own only quinn's can"
-            ));
+            let problem =
+                format!("cannot run outside {stack}; of native controllers, only quinn's can");
+            return Err(Invalid::value(&format!("native:{name}"), problem));
         }
     })
 }
@@ -151,7 +153,10 @@ mod tests {
             assert_eq!(cpu.percent_of_reference.n, ROUNDS, "{controller}");
         }
         assert!(
-            cpu_per_ack(&plan("native:bbr3", Stack::Noq)).unwrap_err().contains("only quinn's can")
+            cpu_per_ack(&plan("native:bbr3", Stack::Noq))
+                .unwrap_err()
+                .problem
+                .contains("only quinn's")
         );
     }
 }

@@ -14,16 +14,32 @@ pub struct League {
     cards: Vec<Scorecard>,
 }
 
+/// Reason why scorecards cannot share a table, in one line. Scorecards are named as
+/// `CONTROLLER on STACK`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeagueError {
+    /// There are no scorecards.
+    #[error("no scorecard is given; name at least one")]
+    Empty,
+    /// Two scorecards were made by different batteries.
+    #[error(
+        "{0} and {1} were judged differently (version, depth, seeds, references or criteria); judge both in the same way"
+    )]
+    Differ(String, String),
+    /// A controller occurs twice on a stack.
+    #[error("{0} is given twice; name it once")]
+    Twice(String),
+}
+
 impl League {
     /// Ranks scorecards by fewest failed criteria, then most passed, then stack and name.
     ///
     /// # Errors
-    /// Returns an error, in one line, if there are no scorecards, if they were made by different
-    /// batteries (depth, seeds, references), or if one occurs twice.
-    pub fn new(mut cards: Vec<Scorecard>) -> Result<Self, String> {
-        let Some(first) = cards.first() else {
-            return Err("no scorecard is given; name some".to_owned());
-        };
+    /// Returns an error if there are no scorecards, if they were made by different batteries
+    /// (depth, seeds, references), or if one occurs twice.
+    pub fn new(mut cards: Vec<Scorecard>) -> Result<Self, LeagueError> {
+        let Some(first) = cards.first() else { return Err(LeagueError::Empty) };
+        let player = |card: &Scorecard| format!("{} on {}", card.controller, card.stack);
         let made = |card: &Scorecard| {
             (card.fathom.clone(), card.depth.clone(), card.seeds, card.against.clone())
         };
@@ -32,19 +48,13 @@ impl League {
         if let Some(other) =
             cards.iter().find(|card| made(card) != made(first) || names(card) != names(first))
         {
-            return Err(format!(
-                "{} on {} was judged otherwise than {} on {} (version, depth, seeds, references or criteria); judge them alike",
-                other.controller, other.stack, first.controller, first.stack
-            ));
+            return Err(LeagueError::Differ(player(other), player(first)));
         }
         let mut seen = BTreeSet::new();
         if let Some(twice) =
             cards.iter().find(|card| !seen.insert((card.controller.clone(), card.stack.clone())))
         {
-            return Err(format!(
-                "{} on {} is given twice; name it once",
-                twice.controller, twice.stack
-            ));
+            return Err(LeagueError::Twice(player(twice)));
         }
         cards.sort_by(|a, b| {
             let key =
@@ -81,7 +91,7 @@ impl League {
                 cells.join(" | ")
             );
         }
-        text += "\n✓ pass, **✗** fail, ? not decided, – not asked on this stack. ";
+        text += "\n✓ pass, **✗** fail, ? not decided, – not applicable on this stack. ";
         text += OURS;
         text += "\n\n| section | asks |\n|---|---|\n";
         for criterion in &asked {
@@ -94,7 +104,7 @@ impl League {
                 criterion.asks
             );
         }
-        text += "\n## What failed, and the command that shows it\n";
+        text += "\n## Failed checks, and the command that repeats each\n";
         for card in &self.cards {
             text += &failures(card, program);
         }

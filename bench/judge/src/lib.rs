@@ -33,10 +33,10 @@ mod verdict;
 pub use battery::{Battery, BatteryError, Check, Criterion, Relation, Strength, Test, Threshold};
 pub use changes::{Change, changes};
 pub use cpu::{CpuPerAck, cpu_per_ack};
-pub use league::League;
+pub use league::{League, LeagueError};
 pub use plan::{Depth, JudgePlan, Settings};
 pub use scorecard::{
-    Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, scorecard,
+    Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, ScorecardError, scorecard,
 };
 pub use value::Value;
 pub use verdict::Verdict;

@@ -1,6 +1,7 @@
 //! Measures that tests read from a run's outcome: those of `fathom compare`, and some that only a
 //! verdict needs.
 
+use fathom_cc::Invalid;
 use fathom_experiments::measures::Measure;
 use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use fathom_netsim::link::jain;
@@ -64,15 +65,17 @@ impl std::ops::AddAssign for Requests {
 
 impl<'a> Quantity<'a> {
     /// Returns the quantity with this name.
-    pub(crate) fn named(name: &str, of: &'a str, beside: Option<&'a str>) -> Result<Self, String> {
+    pub(crate) fn named(name: &str, of: &'a str, beside: Option<&'a str>) -> Result<Self, Invalid> {
         if let ("share_percent", Some(beside)) = (name, beside) {
             return Ok(Self::Share(of, beside));
         }
         if beside.is_some() {
-            return Err(format!("beside: '{name}' is of one group; leave it out"));
+            return Err(Invalid::because(format!("'{name}' measures one group; remove beside")));
         }
         match name {
-            "share_percent" => Err("share_percent is of two groups; write beside".to_owned()),
+            "share_percent" => {
+                Err(Invalid::because("share_percent compares two groups; name the other in beside"))
+            }
             "link_share_percent" => Ok(Self::LinkShare(of)),
             "goodput_percent" => Ok(Self::Goodput(of)),
             "jain_percent" => Ok(Self::Jain(of)),
@@ -82,7 +85,7 @@ impl<'a> Quantity<'a> {
             "requests_failed_percent" => Ok(Self::Failed(of)),
             _ => match Measure::named(name) {
                 Some(measure) => Ok(Self::Compared(measure, of)),
-                None => Err(format!("'{name}' is no measure")),
+                None => Err(Invalid::value(name, "is not a measure")),
             },
         }
     }
@@ -157,9 +160,9 @@ impl<'a> Quantity<'a> {
             Self::LinkShare(name) => of("share of the link", name),
             Self::Goodput(name) => of("goodput of the link", name),
             Self::Jain(name) => of("Jain's index of flows", name),
-            Self::SlowestFlow(name) => of("slowest flow beside the mean", name),
+            Self::SlowestFlow(name) => of("slowest flow relative to the mean", name),
             Self::QueueDelay(_) => "mean queueing delay".to_owned(),
-            Self::CutOff(_) => "packets sent while nothing came through".to_owned(),
+            Self::CutOff(_) => "packets stopped by blackouts and the MTU".to_owned(),
             Self::Failed(name) => of("requests failed", name),
         }
     }
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn values_by_hand() {
+    fn quantities_match_hand_calculation() {
         let value =
             |name: &str, of, beside| Quantity::named(name, of, beside).unwrap().of(&outcome());
         assert_eq!(value("share_percent", "subject", Some("rival")), Some(75.0));
@@ -232,12 +235,13 @@ mod tests {
 
     #[test]
     fn wrong_names_are_refused() {
-        assert!(Quantity::named("speed", "subject", None).unwrap_err().contains("no measure"));
-        assert!(Quantity::named("share_percent", "subject", None).unwrap_err().contains("beside"));
-        assert!(
-            Quantity::named("jain_percent", "subject", Some("rival"))
-                .unwrap_err()
-                .contains("one group")
-        );
+        for (name, beside, says) in [
+            ("speed", None, "'speed' is not a measure"),
+            ("share_percent", None, "name the other in beside"),
+            ("jain_percent", Some("rival"), "measures one group"),
+        ] {
+            let error = Quantity::named(name, "subject", beside).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 }

@@ -209,7 +209,7 @@ impl Point<'_> {
             (Some(_), Some(_)) => Some((
                 Verdict::NotDecided,
                 Some(
-                    "no request was completed in a run, nor in one of the reference: the path lets none through"
+                    "no request was completed in a run, nor in one of the reference: nothing passes the path"
                         .to_owned(),
                 ),
             )),
@@ -357,27 +357,35 @@ impl Judge<'_> {
     }
 }
 
+/// Reason why a text is not a scorecard, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ScorecardError {
+    /// The text is not JSON with a schema version.
+    #[error("not a scorecard ({0}); name a file of 'fathom judge --json'")]
+    Other(#[source] serde_json::Error),
+    /// The scorecard has this schema version.
+    #[error("a scorecard of schema {0}, but this fathom reads schema {SCHEMA}; judge again")]
+    Schema(u32),
+    /// The scorecard lacks a field, or has a wrong one.
+    #[error("not a complete scorecard ({0}); judge again")]
+    Incomplete(#[source] serde_json::Error),
+}
+
 impl Scorecard {
     /// Reads a scorecard from JSON.
     ///
     /// # Errors
-    /// Returns an error, in one line, if the text is not a scorecard or has another schema version.
-    pub fn from_json(text: &str) -> Result<Self, String> {
+    /// Returns an error if the text is not a scorecard or has another schema version.
+    pub fn from_json(text: &str) -> Result<Self, ScorecardError> {
         #[derive(Deserialize)]
         struct Head {
             schema: u32,
         }
-        let head: Head = serde_json::from_str(text).map_err(|e| {
-            format!("it is no scorecard ({e}); name a file of 'fathom judge --json'")
-        })?;
-        if head.schema != SCHEMA {
-            return Err(format!(
-                "it is a scorecard of schema {}, this fathom has {SCHEMA}; make it again",
-                head.schema
-            ));
+        let Head { schema } = serde_json::from_str(text).map_err(ScorecardError::Other)?;
+        if schema != SCHEMA {
+            return Err(ScorecardError::Schema(schema));
         }
-        serde_json::from_str(text)
-            .map_err(|e| format!("it is no whole scorecard ({e}); make it again"))
+        serde_json::from_str(text).map_err(ScorecardError::Incomplete)
     }
 
     /// Adds the result of [`cpu_per_ack`](crate::cpu_per_ack).
@@ -407,7 +415,7 @@ impl Scorecard {
         let sections: Vec<&str> = self.criteria.iter().filter(open).map(|c| &*c.section).collect();
         (!sections.is_empty()).then(|| {
             format!(
-                "Criteria that RFC 9743 wants evaluated with a MUST are not decided ({}): judge with --full, or more --seeds.",
+                "MUST criteria of RFC 9743 are not decided ({}): judge with --full or more --seeds.",
                 sections.join(", ")
             )
         })
@@ -432,16 +440,16 @@ impl Scorecard {
         };
         match worst(Strength::Must) {
             Verdict::Fail => lines.push(
-                "Criteria that RFC 9743 wants evaluated with a MUST failed against our thresholds: their document has to say why that is acceptable (section 5)."
+                "MUST criteria of RFC 9743 failed against our thresholds: the controller's specification has to explain why that is acceptable (RFC 9743 section 5)."
                     .to_owned(),
             ),
             Verdict::NotDecided => lines.extend(self.undecided_must()),
-            Verdict::Pass if self.left_out.is_empty() => lines.push("No criterion that RFC 9743 wants evaluated with a MUST failed against our thresholds.".to_owned()),
+            Verdict::Pass if self.left_out.is_empty() => lines.push("No MUST criterion of RFC 9743 failed against our thresholds.".to_owned()),
             Verdict::Pass | Verdict::NotApplicable => {}
         }
         if !self.left_out.is_empty() {
             lines.push(format!(
-                "{} of the tests that RFC 9743 wants made with a MUST were left out (--only): this says nothing of them. Judge without --only for the whole.",
+                "{} tests of MUST criteria were left out (--only), so nothing is known about them. Judge without --only for a complete verdict.",
                 self.left_out.len()
             ));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
+use fathom_cc::{Capabilities, Controller, ControllerConfig, Invalid, Missing, Start, Time};
 use fathom_netsim::sim::GroupId;
 
 use super::packet::HEADER;
@@ -88,21 +88,19 @@ impl PacketLevelFlow {
 
     /// Checks that the numbers of the flow are in range.
     pub(super) fn check(&self) -> Result<(), PacketLevelError> {
-        let fault = match &self.workload {
-            _ if self.tcp.is_some_and(|tcp| tcp.smss() == 0) => {
-                Some("segments that hold no data".into())
-            }
-            _ if self.tcp.is_none() && self.packet <= HEADER => {
-                Some(format!("packets of {} bytes hold no data", self.packet))
-            }
-            _ if self.max_window == Some(0) => Some("a window of no packets".into()),
-            _ if self.acks.every == 0 => {
-                Some("acknowledgements every 0 packets; write 1 or more".into())
-            }
-            Workload::Bulk { .. } => None,
-            Workload::WebUser(user) => user.fault(),
+        let refuse = |field, value: u16, problem| {
+            Err(Invalid::value(&value.to_string(), problem).in_field(field).into())
         };
-        fault.map_or(Ok(()), |fault| Err(PacketLevelError::Flow(fault)))
+        match (&self.workload, self.tcp) {
+            (_, Some(tcp)) if tcp.smss() == 0 => refuse("mss", 0, "leaves no room for data"),
+            (_, None) if self.packet <= HEADER => {
+                refuse("packet", self.packet, "leaves no room for data")
+            }
+            _ if self.max_window == Some(0) => refuse("max_window", 0, "is not at least 1"),
+            _ if self.acks.every == 0 => refuse("acks", 0, "is not at least 1"),
+            (Workload::Bulk { .. }, _) => Ok(()),
+            (Workload::WebUser(user), _) => Ok(user.check()?),
+        }
     }
 
     /// Returns the capabilities that this sender provides to a controller.
@@ -163,5 +161,5 @@ pub enum PacketLevelError {
     Missing(#[from] Missing),
     /// A number is out of range.
     #[error("packet-level flow: {0}")]
-    Flow(String),
+    Flow(#[from] Invalid),
 }

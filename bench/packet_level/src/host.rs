@@ -72,9 +72,7 @@ impl PacketLevel {
     /// # Errors
     /// Returns a [`PacketLevelError`] if a number is out of range.
     pub fn udp(&mut self, source: OnOff, group: GroupId) -> Result<u32, PacketLevelError> {
-        if let Some(fault) = source.fault() {
-            return Err(PacketLevelError::Flow(fault));
-        }
+        source.check()?;
         let (index, rng) = self.next(|flows| flows.udp.len());
         let key = Key { index, kind: Kind::Udp }.pack();
         let id = self.sim.add_agent_flow(self.agent, key, group, Duration::ZERO);

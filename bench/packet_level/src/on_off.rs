@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fathom_cc::{Rate, Time};
+use fathom_cc::{Invalid, Rate, Time};
 use rand_distr::{Distribution, Exp1, Pareto};
 use rand_pcg::Pcg64Mcg;
 
@@ -27,16 +27,17 @@ pub enum Spell {
 }
 
 impl Spell {
-    fn fault(&self) -> Option<String> {
+    fn check(&self) -> Result<(), Invalid> {
         let (Self::Exponential { mean } | Self::Pareto { mean, .. }) = self;
         if mean.is_zero() {
-            return Some("on and off times need a mean above zero".into());
+            return Err(Invalid::because("the mean is zero").hint("write one above 0"));
         }
         match self {
             Self::Pareto { shape, .. } if !(shape.is_finite() && *shape > 1.0) => {
-                Some(format!("a Pareto shape of {shape} has no mean; write one above 1"))
+                let problem = Invalid::value(&shape.to_string(), "gives no finite mean");
+                Err(problem.hint("write a shape above 1").in_field("shape"))
             }
-            _ => None,
+            _ => Ok(()),
         }
     }
 
@@ -72,12 +73,14 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// Returns an error message if an option is invalid.
-    pub(super) fn fault(&self) -> Option<String> {
+    /// Checks that all options are in range.
+    pub(super) fn check(&self) -> Result<(), Invalid> {
         if self.interval().is_zero() || self.interval() == Duration::MAX {
-            return Some(format!("a source of {} cannot be timed; write another rate", self.rate));
+            let problem = "has no time between packets that can be represented";
+            return Err(Invalid::value(&self.rate.to_string(), problem).in_field("rate"));
         }
-        self.on.fault().or_else(|| self.off.fault())
+        self.on.check().map_err(|e| e.in_field("on"))?;
+        self.off.check().map_err(|e| e.in_field("off"))
     }
 
     /// Returns the bytes of a packet on the wire.
@@ -136,12 +139,12 @@ mod tests {
         // 1472 + 28 bytes at 1.2 Mbps: one packet per 10 ms.
         let rate = Rate::from_bits_per_sec(1_200_000);
         let options = OnOff { rate, packet: 1_472, on, off, start: Time::ZERO };
-        assert_eq!(options.fault(), None);
+        assert_eq!(options.check(), Ok(()));
         Source::new(options, Pcg64Mcg::seed_from_u64(4))
     }
 
     #[test]
-    fn the_mean_rate_is_the_share_of_time_on() {
+    fn mean_rate_follows_the_time_on() {
         let exponential = |ms| Spell::Exponential { mean: MS * ms };
         let pareto = |ms| Spell::Pareto { mean: MS * ms, shape: 2.5 };
         for (on, off) in [
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_an_on_time_are_an_interval_apart() {
+    fn packets_have_equal_gaps_while_on() {
         let mut s = source(
             Spell::Exponential { mean: MS * 10_000 },
             Spell::Exponential { mean: MS * 10_000 },
@@ -177,12 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn invalid_options_are_refused() {
         let fine = source(Spell::Exponential { mean: MS }, Spell::Exponential { mean: MS }).options;
-        assert!(OnOff { rate: Rate::from_bits_per_sec(0), ..fine }.fault().is_some());
-        assert!(
-            OnOff { on: Spell::Exponential { mean: Duration::ZERO }, ..fine }.fault().is_some()
-        );
-        assert!(OnOff { off: Spell::Pareto { mean: MS, shape: 1.0 }, ..fine }.fault().is_some());
+        assert!(OnOff { rate: Rate::from_bits_per_sec(0), ..fine }.check().is_err());
+        assert!(OnOff { on: Spell::Exponential { mean: Duration::ZERO }, ..fine }.check().is_err());
+        assert!(OnOff { off: Spell::Pareto { mean: MS, shape: 1.0 }, ..fine }.check().is_err());
     }
 }

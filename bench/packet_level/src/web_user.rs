@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use rand::RngExt;
 use rand_distr::{Distribution, Pareto};
 use rand_pcg::Pcg64Mcg;
@@ -50,22 +51,23 @@ impl Default for WebUser {
 }
 
 impl WebUser {
-    /// Returns an error message if an option is invalid.
-    pub(super) fn fault(&self) -> Option<String> {
-        if !(self.shape.is_finite() && self.shape > 0.0) {
-            return Some(format!(
-                "a web user's shape is {}; write a number above zero",
-                self.shape
-            ));
+    /// Checks that all options are in range.
+    pub(super) fn check(&self) -> Result<(), Invalid> {
+        let Self { shape, minimum, cap, idle: (shortest, longest), .. } = *self;
+        if !(shape.is_finite() && shape > 0.0) {
+            let problem = Invalid::value(&shape.to_string(), "is not a number above 0");
+            return Err(problem.in_field("shape"));
         }
-        if self.minimum == 0 || self.cap < self.minimum {
-            return Some(format!(
-                "a web user's transfers have {} to {} packets; write 1 or more",
-                self.minimum, self.cap
-            ));
+        if minimum == 0 || cap < minimum {
+            let problem =
+                Invalid::value(&format!("{minimum} to {cap}"), "is not a range from 1 on");
+            return Err(problem.in_field("packets"));
         }
-        (self.idle.1 < self.idle.0)
-            .then(|| format!("a web user idles for {:?} to {:?}", self.idle.0, self.idle.1))
+        if longest < shortest {
+            let range = format!("{shortest:?} to {longest:?}");
+            return Err(Invalid::value(&range, "is not a range of times").in_field("idle"));
+        }
+        Ok(())
     }
 
     /// Returns the mean size of a transfer in full packets, including the effect of the cap.
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cap_holds() {
+    fn sizes_stay_below_the_cap() {
         let user = WebUser { cap: 40, ..WebUser::default() };
         let mut rng = Pcg64Mcg::seed_from_u64(2);
         let sizes: Vec<u32> = (0..10_000).map(|_| user.draw_size(&mut rng)).collect();
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_size_is_that_of_the_draws() {
+    fn mean_size_matches_samples() {
         // Calculated by hand: (1.2 x 6 - 6^1.2 x 100^-0.2) / 0.2 = (7.2 - 8.58581 x 0.398107) /
         // 0.2 = 18.9099; with shape 1: 6 (1 + ln(100/6)).
         let user = WebUser { cap: 100, ..WebUser::default() };
@@ -161,17 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn invalid_options_are_refused() {
         let user = WebUser::default();
-        assert_eq!(user.fault(), None);
-        assert!(WebUser { shape: 0.0, ..user }.fault().is_some());
-        assert!(WebUser { shape: f64::NAN, ..user }.fault().is_some());
-        assert!(WebUser { cap: 5, ..user }.fault().is_some());
-        assert!(WebUser { minimum: 0, ..user }.fault().is_some());
+        assert_eq!(user.check(), Ok(()));
+        assert!(WebUser { shape: 0.0, ..user }.check().is_err());
+        assert!(WebUser { shape: f64::NAN, ..user }.check().is_err());
+        assert!(WebUser { cap: 5, ..user }.check().is_err());
+        assert!(WebUser { minimum: 0, ..user }.check().is_err());
         assert!(
             WebUser { idle: (Duration::from_secs(2), Duration::from_secs(1)), ..user }
-                .fault()
-                .is_some()
+                .check()
+                .is_err()
         );
     }
 }

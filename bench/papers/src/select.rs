@@ -87,9 +87,9 @@ mod tests {
     use super::*;
     use crate::testing::PAPERS;
 
-    fn ids(figures: &[&str], tables: &[&str]) -> Result<Vec<&'static str>, String> {
+    fn ids(figures: &[&str], tables: &[&str]) -> Result<Vec<&'static str>, PlanError> {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
-        let chosen = select(&PAPERS[0], &owned(figures), &owned(tables)).map_err(|e| e.0)?;
+        let chosen = select(&PAPERS[0], &owned(figures), &owned(tables))?;
         Ok(chosen.into_iter().map(|wanted| wanted.id).collect())
     }
 
@@ -115,7 +115,7 @@ mod tests {
             (&["5,"], &[], "figure ''"),
             (&[], &["2"], "table '2'"),
         ] {
-            let error = ids(figures, tables).unwrap_err();
+            let error = ids(figures, tables).unwrap_err().to_string();
             for said in [wrong, "table 1, figure 3-4, figure 5, figure 4.4-4.7, figure 10"] {
                 assert!(error.contains(said), "'{said}' is not in: {error}");
             }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn papers_are_found_by_name() {
         assert_eq!(find(PAPERS, "Made-Up").unwrap().name, "made-up");
-        assert!(find(PAPERS, "other").unwrap_err().0.contains("made-up"));
+        assert!(find(PAPERS, "other").unwrap_err().to_string().contains("made-up"));
         assert!(find(&[], "other").is_err());
     }
 }

@@ -167,10 +167,9 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6 * b.abs().max(1.0)
 }
 
-fn same(found: &Seen, truth: &Seen) -> Result<(), String> {
-    if found.len() != truth.len() {
-        return Err(format!("{} events of {}", found.len(), truth.len()));
-    }
+/// Panics with `what` unless both have the same events.
+fn assert_same(found: &Seen, truth: &Seen, what: &str) {
+    assert_eq!(found.len(), truth.len(), "{what}");
     for (a, b) in found.iter().zip(truth) {
         let is_same = match (&a.1, &b.1) {
             (ParsedEvent::Metrics(a), ParsedEvent::Metrics(b)) => {
@@ -179,15 +178,12 @@ fn same(found: &Seen, truth: &Seen) -> Result<(), String> {
             }
             (a, b) => a == b,
         };
-        if !is_same || !near(a.0, b.0) {
-            return Err(format!("{a:?} for {b:?}"));
-        }
+        assert!(is_same && near(a.0, b.0), "{what}: {a:?} instead of {b:?}");
     }
-    Ok(())
 }
 
 #[test]
-fn every_way_to_write_a_log_gives_the_same_events() {
+fn every_layout_gives_the_same_events() {
     let (truth, plain) = seen(written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted).as_bytes());
     assert_eq!((truth.len(), plain.warnings.len()), (240, 0));
     for layout in LAYOUTS {
@@ -196,8 +192,7 @@ fn every_way_to_write_a_log_gives_the_same_events() {
                 for order in [Order::Sorted, Order::NeighboursSwapped, Order::BlocksReversed] {
                     let what = format!("{layout:?} {unit:?} {rtts} {order:?}");
                     let (found, summary) = seen(written(layout, unit, rtts, order).as_bytes());
-                    same(&found, &truth)
-                        .unwrap_or_else(|why| panic!("{what}: {why}; {:?}", summary.warnings));
+                    assert_same(&found, &truth, &format!("{what}; {:?}", summary.warnings));
                     let is_converted = (rtts / unit.1 - 1.0).abs() > 1e-9;
                     assert_eq!(
                         summary.warnings.len(),
@@ -223,11 +218,10 @@ fn compressed_logs_give_the_same_events() {
                     let text =
                         format!("{mark}{space}{}", written(layout, UNITS[2], 1e3, Order::Sorted));
                     let (found, summary) = seen(&packed(text.as_bytes(), how));
-                    same(&found, &truth).unwrap_or_else(|why| {
-                        panic!("{layout:?} {how:?} {mark:?} {space:?}: {why}")
-                    });
+                    let what = format!("{layout:?} {how:?} {mark:?} {space:?}");
+                    assert_same(&found, &truth, &what);
                     let nothing = (summary.warnings.len(), summary.malformed, summary.cut_off);
-                    assert_eq!(nothing, (0, None, None), "{layout:?} {how:?} {mark:?} {space:?}");
+                    assert_eq!(nothing, (0, None, None), "{what}");
                 }
             }
         }
@@ -235,7 +229,7 @@ fn compressed_logs_give_the_same_events() {
 }
 
 #[test]
-fn a_compressed_log_that_breaks_off_is_read_until_there() {
+fn truncated_compressed_log_is_read_to_its_end() {
     let text = written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted);
     for how in [Packed::Gzip, Packed::Zstd] {
         let whole = packed(text.as_bytes(), how);
@@ -256,7 +250,7 @@ fn a_compressed_log_that_breaks_off_is_read_until_there() {
 }
 
 #[test]
-fn a_bomb_stops_early() {
+fn decompression_bomb_is_stopped() {
     // 400 MB of spaces in 400 kB of gzip.
     let mut to = GzEncoder::new(Vec::new(), Compression::best());
     to.write_all(b"\x1e{\"qlog_version\":\"0.3\"}\n").unwrap();
@@ -270,7 +264,7 @@ fn a_bomb_stops_early() {
 }
 
 #[test]
-fn progress_is_that_of_the_file() {
+fn progress_counts_bytes_of_the_file() {
     let text = written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted);
     for how in [Packed::Plain, Packed::Gzip, Packed::Zstd] {
         let bytes = packed(text.as_bytes(), how);
@@ -284,7 +278,7 @@ fn progress_is_that_of_the_file() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_is_read_as_a_file_is() {
+fn pipe_is_read_like_a_file() {
     let (truth, _) = seen(written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted).as_bytes());
     for (layout, how) in [
         (Layout::Sequence, Packed::Plain),
@@ -301,12 +295,12 @@ fn a_pipe_is_read_as_a_file_is() {
         });
         let (found, _) = seen_at(&pipe);
         writer.join().unwrap();
-        same(&found, &truth).unwrap_or_else(|why| panic!("{layout:?} {how:?}: {why}"));
+        assert_same(&found, &truth, &format!("{layout:?} {how:?}"));
     }
 }
 
 #[test]
-fn other_files_are_named() {
+fn other_formats_are_identified() {
     let capture: &[u8] = b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00";
     let old = br#"{"quic_version":"0xff00000b","qlog_version":"0.1","vantagepoint":"NETWORK","connectionid":"9e:f8","starttime":1524571067.8,"fields":["time","category","type","trigger","data"],"events":[[0,"CONNECTIVITY","NEW_CONNECTION","LINE",{}]]}"#;
     let files: [(&[u8], &str); 10] = [
@@ -350,7 +344,7 @@ fn windows_in_packets_become_bytes() {
 }
 
 #[test]
-fn units_that_do_not_exist_are_named() {
+fn unknown_units_are_reported() {
     let text = written(Layout::Sequence, (Some("fortnights"), 1.0), 1.0, Order::Sorted);
     let (_, summary) = seen(text.as_bytes());
     assert!(
