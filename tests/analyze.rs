@@ -137,7 +137,7 @@ fn responses_are_analyzed_and_compared() {
 /// Sixty connections, each randomly assigned one of two controllers. Fewer than ten go to either
 /// one about once in 30 million runs.
 #[test]
-fn logs_of_a_weighted_server_are_told_apart() {
+fn logs_of_a_weighted_server_are_grouped_by_controller() {
     let dir = tempfile::tempdir().expect("a folder");
     let logs = dir.path().join("logs");
     let (mut server, port) =

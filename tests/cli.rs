@@ -31,7 +31,7 @@ fn the_same_seed_gives_the_same_bytes_in_two_processes() {
         serde_json::from_slice(&a).expect("standard output holds JSON and nothing else");
     let runs = json["runs"].as_array().expect("runs");
     let seeds: Vec<&serde_json::Value> = runs.iter().map(|run| &run["seed"]).collect();
-    assert_eq!(seeds, [5, 6, 5, 6], "of each controller its seeds");
+    assert_eq!(seeds, [5, 6, 5, 6], "the seeds of each controller");
     for (i, run) in runs.iter().enumerate() {
         let requests =
             |run: &serde_json::Value| run["outcome"]["groups"]["forward"]["request_hash"].clone();
@@ -54,7 +54,7 @@ fn the_same_seed_gives_the_same_bytes_in_two_processes() {
 /// laboratory send different packets. If it changes, find out why, and record the new hashes. The
 /// traffic is bulk, which involves no floating point.
 #[test]
-fn the_trace_of_a_fixed_run_is_the_one_on_record() {
+fn fixed_run_keeps_its_trace_hash() {
     // reno and sync on quinn, then on noq.
     traces(
         "quinn,noq",
@@ -246,7 +246,7 @@ fn a_plan_with_an_unknown_field_is_refused_with_its_line() {
 }
 
 #[test]
-fn the_plans_in_the_repository_are_sound() {
+fn plans_in_the_repository_are_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/plans");
     for entry in std::fs::read_dir(folder).expect("plans") {
         let path = entry.expect("a plan").path();
@@ -319,7 +319,7 @@ fn stacks_lists_offers_needs_and_own_controllers() {
 }
 
 #[test]
-fn help_teaches() {
+fn help_has_examples() {
     for args in [&["--help"][..], &["compare", "--help"]] {
         let out = fathom(args);
         assert!(out.status.success());
@@ -475,7 +475,7 @@ fn reproduce_lists_papers_and_refuses_unknown_ones() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupted_comparison_keeps_the_runs_that_are_done() {
+fn interrupted_comparison_keeps_finished_runs() {
     use std::io::{BufRead, BufReader, Read};
     use std::process::Stdio;
 
@@ -535,7 +535,7 @@ fn an_interrupted_comparison_keeps_the_runs_that_are_done() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupted_study_says_how_to_go_on() {
+fn interrupted_study_names_the_command_that_continues() {
     use std::io::{BufRead, BufReader, Read};
     use std::process::Stdio;
 
@@ -561,7 +561,7 @@ fn an_interrupted_study_says_how_to_go_on() {
 }
 
 #[test]
-fn a_comparison_takes_the_runs_that_are_kept() {
+fn comparison_reuses_stored_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let results = folder.path().to_str().expect("text");
     let run = |seeds: &str| {
@@ -583,7 +583,7 @@ fn a_comparison_takes_the_runs_that_are_kept() {
 }
 
 #[test]
-fn a_comparison_and_its_study_take_the_same_runs() {
+fn comparison_and_its_study_share_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let inside = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let (study, results, of_study) = (inside("mine.toml"), inside("kept"), inside("kept/mine"));

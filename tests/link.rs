@@ -125,13 +125,13 @@ fn commands_change_a_link_while_it_runs() {
 }
 
 #[test]
-fn it_ends_by_itself() {
+fn link_ends_after_its_duration() {
     let (child, _) = relay(&socket(), &["--for", "200ms"]);
     assert_eq!(&counts(child)["to_server"]["arrived"], 0);
 }
 
 #[test]
-fn it_loses_the_configured_fraction() {
+fn link_loses_the_configured_fraction() {
     let (server, client) = (socket(), socket());
     let (child, address) = relay(&server, &["--loss", "100%", "--up-loss", "0%"]);
     client.send_to(&[7; 100], address).expect("sent");
@@ -182,7 +182,7 @@ fn passes(client: &UdpSocket, server: &UdpSocket, address: SocketAddr) -> bool {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn few_descriptors_make_room_for_new_clients() {
+fn new_clients_replace_idle_ones_when_descriptors_run_out() {
     let server = socket();
     server.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
     let (child, address) = relay(&server, &[]);

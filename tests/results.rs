@@ -94,7 +94,7 @@ fn rows(csv: &str) -> Vec<std::collections::HashMap<&str, &str>> {
 }
 
 #[test]
-fn every_response_has_a_row_that_makes_the_measures() {
+fn rows_of_responses_reproduce_the_measures() {
     let folder = tempfile::tempdir().expect("a folder");
     let args = |workload: &str, file: &str| {
         let args = format!(
@@ -176,7 +176,7 @@ fn a_study_writes_a_page_and_rows() {
 
 #[test]
 #[ignore = "needs pandas, polars, pyarrow and R, which it installs: make test-results"]
-fn programs_read_them() {
+fn pandas_polars_and_r_read_the_files() {
     let folder = tempfile::tempdir().expect("a folder");
     compare(folder.path());
     let read = |program: &str, args: &[&str], code: &str| {

@@ -82,7 +82,7 @@ fn unread(args: &[&str], endless: bool) -> Option<i32> {
 }
 
 #[test]
-fn a_closed_stderr_stops_nothing() {
+fn closed_stderr_does_not_stop_the_server() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let nobody = nobody.local_addr().expect("an address").to_string();
     assert_eq!(unread(&["serve", "--listen", "127.0.0.1:0"], true), Some(0));

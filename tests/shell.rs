@@ -27,7 +27,7 @@ fn completions_name_commands_and_options() {
 }
 
 #[test]
-fn bash_takes_its_completions() {
+fn bash_accepts_the_completions() {
     let script = stdout(&["completions", "bash"]);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("fathom");

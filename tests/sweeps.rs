@@ -47,7 +47,7 @@ fn counts(folder: &Path) -> (Option<i32>, serde_json::Value) {
 }
 
 #[test]
-fn tasks_of_an_array_make_a_study_together() {
+fn array_tasks_complete_a_study() {
     let folder = tempfile::tempdir().expect("a folder");
     let (alone, slurm, pods) =
         (folder.path().join("alone"), folder.path().join("slurm"), folder.path().join("pods"));
@@ -121,7 +121,7 @@ fn a_named_run_is_made_in_any_task() {
 
 #[cfg(unix)]
 #[test]
-fn sigterm_keeps_what_is_done() {
+fn sigterm_keeps_finished_runs() {
     use std::io::{BufRead, BufReader};
 
     let folder = tempfile::tempdir().expect("a folder");
@@ -192,7 +192,7 @@ fn jobs_for_clusters_are_written() {
 
 #[cfg(not(feature = "object-store"))]
 #[test]
-fn a_build_without_object_stores_says_so() {
+fn build_without_object_stores_reports_it() {
     let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(["plan", "status", STUDY[0], "--results", "s3://bucket/prefix"])
         .output()

@@ -69,7 +69,7 @@ fn is_fathom(words: &Words) -> bool {
 }
 
 #[test]
-fn every_command_of_every_page_is_one() {
+fn commands_on_pages_are_valid() {
     let (mut faults, mut parsed) = (Vec::new(), 0);
     for block in
         pages().iter().flat_map(|page| examples(page)).filter(|block| block.language != "toml")
@@ -180,7 +180,7 @@ fn fathom(words: &[String], folder: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn every_plan_of_every_page_is_sound() {
+fn plans_on_pages_are_valid() {
     let mut faults = Vec::new();
     for page in pages() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -191,7 +191,7 @@ fn every_plan_of_every_page_is_sound() {
 
 /// Runs take virtual time, and the comment above a block makes them short.
 #[test]
-fn examples_that_run_do_run() {
+fn examples_marked_run_succeed() {
     let mut ran = 0;
     for page in pages() {
         let to_run: Vec<Block> =

@@ -60,7 +60,7 @@ fn every_page_is_in_the_sites_summary() {
 }
 
 #[test]
-fn links_between_pages_lead_somewhere() {
+fn links_between_pages_have_targets() {
     let roots = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"]
         .map(|name| repository().join(name));
     let mut followed = 0;

@@ -75,7 +75,7 @@ fn tokio_quiches_server_takes_a_controller_by_one_line_of_its_manifest() {
 }
 
 #[test]
-fn packaged_crates_have_what_a_registry_asks_for() {
+fn packaged_crates_have_registry_metadata() {
     let metadata = run(
         env!("CARGO"),
         &["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"],

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_over_all_clients_is_taken_and_says_for_whom() {
+    fn advice_names_the_best_controller_and_its_clients() {
         let cubic = ("native:cubic", [100.0, 110.0, 120.0]);
         let few = class(
             0.3,
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_current_one_stays_where_nothing_is_better_beyond_doubt() {
+    fn current_controller_stays_unless_another_is_clearly_better() {
         let times = [
             ("native:cubic", [100.0, 110.0, 120.0]),
             ("vegas", [90.0, 121.0, 119.0]),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_without_results_in_a_class_is_not_ranked() {
+    fn controller_without_results_in_a_class_is_not_ranked() {
         let all = [("native:cubic", [1.0; 3]), ("vegas", [0.5; 3]), ("native:bbr", [2.0; 3])];
         let advice = concluded(vec![class(0.5, &all), class(0.5, &all[..1])]);
         assert_eq!(advice.overall.len(), 1, "{:?}", advice.overall);

@@ -88,9 +88,9 @@ impl RateSource {
         match self {
             Self::Acknowledged => "bytes acknowledged",
             Self::Received => "bytes received",
-            Self::SentLessInFlight => "bytes sent less those in flight and lost",
+            Self::SentLessInFlight => "bytes sent minus bytes in flight and lost",
             Self::Sent => "bytes sent",
-            Self::FlightOverRtt => "bytes in flight over the round trip",
+            Self::FlightOverRtt => "bytes in flight divided by the round trip",
         }
     }
 }
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_queue_makes_a_rate_believed() {
+    fn rate_needs_a_standing_queue() {
         let full = steady(|at| 20.0 + at / 10.0).rate(RateSource::Acknowledged, 20.0, 1_250.0);
         assert!((full.full.unwrap() / 1e6 - 1.0).abs() < 0.02, "{full:?}");
         let idle = steady(|at| 20.0 + at % 2.0).rate(RateSource::Acknowledged, 20.0, 1_250.0);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn sent_less_in_flight_is_what_arrived() {
+    fn delivered_is_sent_minus_in_flight() {
         let mut bins = Bins::default();
         for i in 0..10 {
             let bin = bins.at(f64::from(i));

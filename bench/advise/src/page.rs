@@ -69,8 +69,7 @@ pub fn implausible(profile: &Profile) -> Vec<String> {
         |class: &&Class| !ROUND_TRIPS.contains(&class.rtt_ms) || !RATES.contains(&class.rate_bps);
     let line = |class: &Class| {
         format!(
-            "{} of the clients would have a round trip of {} ms and a rate of {}, which no client on a network has: the logs may be in other units \
-             than they say. Do not act on advice for them.",
+            "{} of the clients would have a round trip of {} ms and a rate of {}, which is implausible for a client on a network: the logs may use other units than they declare. Do not act on advice for them.",
             percent(class.share),
             number(class.rtt_ms),
             rate(class.rate_bps)
@@ -107,7 +106,7 @@ impl Profile {
         };
         let rows = [
             row("smallest round trip (ms)", &self.rtt_ms, number),
-            row("rate where the path was full", &self.rate_bps, rate),
+            row("rate while the path was full", &self.rate_bps, rate),
             row("packets lost (%)", &self.loss, |part| number(100.0 * part)),
             row("response (bytes)", &self.response_bytes, |bytes| format!("{bytes:.0}")),
             row("requests of a connection", &self.requests, |n| format!("{n:.0}")),
@@ -163,7 +162,7 @@ impl Advice {
         }
         if self.overall.len() > MANY {
             notes.push(format!(
-                "With {} controllers, one of twenty intervals misses by chance: judge close ones with more seeds.",
+                "With {} controllers, about one interval in twenty misses by chance: repeat close comparisons with more seeds.",
                 self.overall.len()
             ));
         }
@@ -185,7 +184,7 @@ impl Advice {
             self.take.as_ref().and_then(|take| self.overall.iter().find(|o| o.controller == *take))
         else {
             let why = match self.scenario.seeds {
-                1 => "one seed is no result; write more seeds",
+                1 => "one seed has no interval; use more seeds",
                 _ => "no other controller is better over all clients by its whole interval",
             };
             return vec![
@@ -207,7 +206,7 @@ impl Advice {
             whom += &format!(", worse for {}", percent(best.worse_for));
         }
         if same > 0.005 {
-            whom += &format!("; for {} no difference can be told", percent(same));
+            whom += &format!("; for {} no difference is certain", percent(same));
         }
         lines.push(whom + ".");
         let tied: Vec<&str> = self
@@ -217,7 +216,10 @@ impl Advice {
             .map(|o| o.controller.as_str())
             .collect();
         if !tied.is_empty() {
-            lines.push(format!("Cannot be told from it over all clients: {}.", tied.join(", ")));
+            lines.push(format!(
+                "Not distinguishable from it over all clients: {}.",
+                tied.join(", ")
+            ));
         }
         lines.push(format!("fathom serve {}", self.flags));
         lines
@@ -346,8 +348,7 @@ const METHOD: &[&str] = &[
      losses.",
     "Classes: connections are divided by least squares of the logarithms of round trip and rate, as long as the means of both parts differ by \
      half and each has a twentieth of the connections.",
-    "Advice: each class's path carries connections with the sizes and numbers of the logs, under every controller with the same seeds, in virtual \
-     time. All clients: ratios by seed, averaged by the classes' shares; intervals are Student's, \
+    "Advice: connections with the sizes and numbers of the logs cross each class's path in virtual time, under every controller with the same seeds. All clients: ratios by seed, averaged by the classes' shares; intervals are Student's, \
      95 %, over seeds. They say how sure the simulation is of its own means, not how similar \
      tomorrow's clients are to those in the logs.",
 ];

@@ -19,7 +19,7 @@ fn recorded(name: &str) -> PathBuf {
 }
 
 #[test]
-fn logs_of_four_foreign_servers_lead_back_to_their_path() {
+fn logs_of_four_other_servers_show_their_path() {
     for name in ["aioquic.qlog", "picoquic.qlog", "quic-go.sqlog", "ngtcp2.sqlog"] {
         let observed = observed(&recorded(name));
         let [connection] = &observed.connections[..] else {
@@ -66,7 +66,7 @@ fn is_the_path(found: &Observation, source: RateSource) {
 }
 
 #[test]
-fn a_recorded_log_of_quinn_leads_back_to_its_path() {
+fn recorded_log_of_quinn_shows_its_path() {
     let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../qlog/tests/logs/quinn-0.11.sqlog");
     let observed = observed(&log);
     let [found] = &observed.connections[..] else { panic!("{:?}", observed.connections) };

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_have_the_exact_interval() {
+    fn shares_have_clopper_pearson_intervals() {
         // Clopper and Pearson's table: 4 of 20 gives 5.73 to 43.66%.
         let (low, high) = share_interval(4, 20).unwrap();
         assert!((low - 0.0573).abs() < 1e-3 && (high - 0.4366).abs() < 1e-3, "{low} {high}");

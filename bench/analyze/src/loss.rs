@@ -333,7 +333,7 @@ fn cautions(a: &LossAnswer) -> Vec<String> {
     let events: u64 = connections().map(|c| c.loss_events).sum();
     if guessed > 0 {
         all.push(format!(
-            "For {guessed} of {events} loss events the log does not say when the packet was sent; it was taken to be one round trip before.",
+            "For {guessed} of {events} loss events the log does not say when the packet was sent; the packet is assumed to have been sent one round trip earlier.",
         ));
     }
     if a.sent.is_none() && a.lost > 0 {
@@ -349,7 +349,7 @@ impl LossAnswer {
         let chance = self.by_chance.unwrap_or(0.0);
         let numbers = match (self.share, self.interval) {
             (Some(share), Some(interval)) => format!(
-                "a rise of the round trip came before {} of {} losses ({}, 95 % interval {}); chance alone would bring {}",
+                "a rise of the round trip came before {} of {} losses ({}, 95 % interval {}); chance alone would give {}",
                 self.predicted,
                 self.losses,
                 percent(share),
@@ -361,15 +361,13 @@ impl LossAnswer {
         let p = self.p_value.map_or(String::new(), |p| format!(" (p = {p:.3})"));
         let first = match self.verdict {
             Verdict::TooLittle => format!(
-                "There is too little in here to say whether delay predicts loss: {numbers}."
+                "These logs have too few data to say whether delay predicts loss: {numbers}."
             ),
             Verdict::NoBetterThanChance => {
                 format!("Delay did not predict loss here: {numbers}{p}.")
             }
             Verdict::Weakly => {
-                format!(
-                    "Delay says something of losses here, but too little to act on: {numbers}{p}."
-                )
+                format!("Delay is related to loss here, but too weakly to act on: {numbers}{p}.")
             }
             Verdict::Predicts => format!("Delay predicted loss here: {numbers}{p}."),
         };
@@ -427,7 +425,10 @@ impl LossAnswer {
             row("  their share", or(self.share.map(percent))),
             row("  95 % interval", or(self.interval.map(percents))),
             row("round trips that are such a rise", or(self.by_chance.map(percent))),
-            row("p, as many by chance", or(self.p_value.map(|p| format!("{p:.4}")))),
+            row(
+                "probability of as many by chance (p)",
+                or(self.p_value.map(|p| format!("{p:.4}"))),
+            ),
             row(
                 "round trip, median (ms)",
                 or((self.all.count > 0).then(|| millis(self.all.median_ms))),
@@ -444,7 +445,7 @@ impl LossAnswer {
             row("  ten round trips before", or(at(-10).map(relative))),
             row("cuts by DCA's detector", self.detector.reactions.to_string()),
             row(
-                "  losses within a round trip of one",
+                "  losses within a round trip of a cut",
                 self.detector.avoided_by_reaction.to_string(),
             ),
         ];

@@ -67,9 +67,9 @@ pub fn response(mut sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError
             "'{}' has no responses: {}",
             none.name,
             if none.is_log() {
-                "it has no events of stream bytes (packets with STREAM frames, stream_data_moved); record more events"
+                "it has no events about stream bytes (packets with STREAM frames, stream_data_moved); record more events"
             } else {
-                "no row of it is a good response"
+                "none of its rows is a successful response"
             }
         )));
     }
@@ -92,7 +92,7 @@ pub fn response(mut sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError
     cautions.extend(sources.iter().filter_map(Source::misleads));
     for s in sources.iter().filter(|s| s.failed > 0) {
         cautions.push(format!(
-            "{}: {} requests without a good response are left out",
+            "{}: {} requests without a successful response are left out",
             s.name, s.failed
         ));
     }
@@ -194,7 +194,7 @@ fn shown(percentile: Option<(f64, Option<(f64, f64)>)>) -> String {
 }
 
 const METHOD: &[&str] = &[
-    "In a log: from the first byte of a request to the last byte of its response, as the end that logs sees them (packets with STREAM \
+    "In a log: from the first byte of a request to the last byte of its response, as seen by the endpoint that wrote the log (packets with STREAM \
      frames, stream_data_moved); in logs of fathom serve, from the request's header until the last byte was acknowledged.",
     "In a table: total_ms from the intended start (intended_s, if the table has it), so waiting \
      for a late client counts.",

@@ -115,7 +115,7 @@ fn losses_of_a_full_queue_are_predicted() {
 }
 
 #[test]
-fn little_is_called_little() {
+fn few_losses_give_no_conclusion() {
     let answer = loss_delay(vec![gathered(&log(&noise(300), |n| n == 150))]).unwrap();
     assert_eq!((answer.verdict, answer.losses), (Verdict::TooLittle, 1));
     assert!(
@@ -137,7 +137,7 @@ fn little_is_called_little() {
 }
 
 #[test]
-fn a_file_against_itself_and_against_a_slower_one() {
+fn file_is_compared_with_itself_and_a_slower_one() {
     let rtts = noise(2_000);
     let slower: Vec<f64> = rtts.iter().map(|r| r * 1.5).collect();
     let of = |rtts: &[f64], lost: usize| gathered(&log(rtts, move |n| n % lost == 0));
@@ -287,7 +287,7 @@ fn response_times_until_handed_over_are_refused() {
 }
 
 #[test]
-fn names_are_shown_and_not_acted_upon() {
+fn control_characters_in_names_are_escaped() {
     let mut evil = gathered("total_ms,bytes\n5,1\n");
     evil.name = "a\u{1b}[2J\u{9b}31m\rb\u{202e}c".into();
     evil.failed = 1;
@@ -307,7 +307,7 @@ fn names_are_shown_and_not_acted_upon() {
 }
 
 #[test]
-fn our_own_log_says_more() {
+fn fathom_logs_give_packets_per_ack_and_send_times() {
     // Contents of logs from `fathom serve --qlog`: packets per ACK, bytes and send time of losses,
     // responses.
     let mut text = String::from(
@@ -346,7 +346,7 @@ mod any {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn odd_logs_have_answers_or_errors_and_never_panic(
+        fn odd_logs_never_panic(
             every in 1_usize..9,
             places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),
             numbers in prop::collection::vec((any::<prop::sample::Index>(), prop::num::f64::ANY), 0..10),
@@ -421,7 +421,7 @@ fn equal_round_trips_of_two_acks_are_two_samples() {
 }
 
 #[test]
-fn paths_are_not_mixed_silently() {
+fn events_of_other_paths_are_left_out_with_a_warning() {
     let rtts: Vec<f64> = (0..50).map(|n| if n % 2 == 0 { 40.0 } else { 80.0 }).collect();
     let source = gathered(&acknowledged(&rtts, |n| Some(n as u32 % 2)));
     let samples = &source.connections[0].series.samples;

@@ -127,7 +127,7 @@ impl JudgePlan {
         };
         if let Some(unknown) = settings.only.iter().find(|of| !named(of)) {
             return Err(PlanError(format!(
-                "only: '{unknown}' is no section and no test; write one of {}, or 5.2.1/one-to-one, as --criteria has them",
+                "only: '{unknown}' is neither a section nor a test; write one of {}, or 5.2.1/one-to-one, as --criteria has them",
                 sections.join(", ")
             )));
         }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn one_test_may_be_asked_for_alone() {
+    fn single_test_can_be_selected() {
         let one = plan("5.2.1/one-to-one", Backend::Virtual, 1.0).unwrap();
         assert_eq!(of_axis(&one, TEST), ["5.2.1/one-to-one".to_owned()].into());
         assert_eq!(one.battery.criteria.len(), 1);

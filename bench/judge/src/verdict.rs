@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_interval_decides() {
+    fn whole_interval_decides() {
         let threshold = |at_least, at_most| Threshold {
             at_least,
             at_most,
@@ -74,11 +74,11 @@ mod tests {
         let both = threshold(Some(25.0), Some(80.0));
         assert_eq!(Verdict::of(value(79.0, 2.0), &both), Verdict::NotDecided);
         assert_eq!(Verdict::of(value(90.0, 2.0), &both), Verdict::Fail);
-        assert_eq!(Verdict::of(None, &least), Verdict::NotDecided, "one seed is no result");
+        assert_eq!(Verdict::of(None, &least), Verdict::NotDecided, "one seed decides nothing");
     }
 
     #[test]
-    fn one_part_that_fails_is_enough() {
+    fn one_failed_part_fails_the_whole() {
         use Verdict::{Fail, NotApplicable, NotDecided, Pass};
         assert_eq!(Verdict::worst([Pass, Fail, NotDecided]), Fail);
         assert_eq!(Verdict::worst([Pass, NotDecided]), NotDecided);

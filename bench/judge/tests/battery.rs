@@ -111,7 +111,7 @@ fn verdicts(card: &Scorecard) -> BTreeSet<(Verdict, String)> {
 }
 
 #[test]
-fn a_controller_without_a_response_fails_unless_the_reference_has_none_either() {
+fn controller_without_responses_fails_unless_the_reference_has_none() {
     // Returns the check of this criterion that does not pass, or otherwise the first one.
     let only = |card: &Scorecard| {
         let all = verdicts(card);
@@ -140,7 +140,7 @@ fn a_controller_without_a_response_fails_unless_the_reference_has_none_either() 
 }
 
 #[test]
-fn a_controller_under_which_more_requests_fail_does_not_pass_by_the_time_of_the_others() {
+fn controller_with_more_failed_requests_does_not_pass() {
     let verdict = |subject, reference| short_flows(subject, reference).verdict();
     assert_eq!(verdict((99, 1, 0), (100, 0, 0)), Verdict::Pass, "one in a hundred may");
     assert_eq!(verdict((98, 2, 0), (100, 0, 0)), Verdict::Fail);
@@ -149,7 +149,7 @@ fn a_controller_under_which_more_requests_fail_does_not_pass_by_the_time_of_the_
 }
 
 #[test]
-fn a_part_of_the_battery_is_no_verdict_on_the_whole() {
+fn partial_battery_gives_no_complete_verdict() {
     let lines = short_flows((100, 0, 0), (100, 0, 0)).status().join(" ");
     assert!(lines.contains("were left out (--only)") && !lines.contains("No criterion"), "{lines}");
     let whole = scorecard(&plan(Depth::Quick, &[]), &[], &BTreeMap::new());

@@ -138,7 +138,7 @@ fn all_as_expected(only: &[&str]) -> League {
 }
 
 #[test]
-fn what_is_broken_is_found_and_nothing_else() {
+fn battery_fails_only_broken_controllers() {
     for case in
         CASES.iter().filter(|case| BROKEN.iter().any(|broken| broken.name == case.controller))
     {
@@ -154,7 +154,7 @@ fn what_is_broken_is_found_and_nothing_else() {
 /// The whole battery, and the table of docs/judge-sensitivity.md: `make sensitivity`.
 #[test]
 #[ignore = "twenty minutes of CPU time"]
-fn the_whole_battery_finds_what_is_broken() {
+fn full_battery_fails_only_broken_controllers() {
     let league = all_as_expected(&[]);
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/judge-sensitivity.md");
     let text = format!("{HEAD}{}", league.markdown("cargo run --release --example broken --"));

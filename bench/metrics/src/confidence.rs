@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn estimate_matches_hand_calculation() {
         // Mean 5, squares 32, deviation sqrt(32/7) = 2.138089935; t(7) = 2.364624252.
         let e = Estimate::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
         assert_eq!((e.n, e.mean, e.deviation), (8, 5.0, Some(2.138_089_94)));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_cancel_what_seeds_have_in_common() {
+    fn pairs_cancel_common_effects_of_seeds() {
         let (a, b) = ([10.0, 20.0, 30.0], [9.0, 18.0, 27.0]);
         // Differences 1 2 3: mean 2, deviation 1, t(2) = 4.302653.
         let e = Estimate::of_differences(&a, &b).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn as_displayed() {
+    fn digits_follow_the_interval() {
         let shown = |mean, half| {
             Estimate { n: 5, mean, deviation: Some(1.0), half_width: Some(half) }.to_string()
         };
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_an_interval_of_nothing() {
+    fn equal_values_have_an_empty_interval() {
         let e = Estimate::of(&[5.0; 4]).unwrap();
         assert_eq!(
             (e.deviation, e.half_width, e.interval()),
@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn moving_and_stretching_values_moves_and_stretches_estimates(
+        fn estimates_follow_linear_maps_of_values(
             values in prop::collection::vec(-100.0..100.0_f64, 2..20), by in -100.0..100.0_f64, times in 0.5..4.0_f64,
         ) {
             let e = Estimate::of(&values).unwrap();

@@ -196,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn too_short_a_series_or_none() {
+    fn short_series_have_no_reactions() {
         assert_eq!(replay(&[], DelayEvent::default(), Epoch::Average), Replay::default());
         let counts = replay(&series(1..20, &[18]), DelayEvent::default(), Epoch::Average);
         assert_eq!(counts, Replay { losses: 1, ..Replay::default() });
     }
 
     #[test]
-    fn the_prediction_by_hand() {
+    fn prediction_matches_hand_calculation() {
         // p-loss 0.01, p-TD (100 + 350 - 50) / 10000 = 0.04, p-timeout 0.005. The rates are those
         // of the model's own tests: 69.52446 and 38.15849 packets per second (25.19363 if every
         // indication may time out); by the approximate model 70.65442 and 41.64358.
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_prediction() {
+    fn missing_data_give_no_prediction() {
         let counts = Counts { sent: 100, retransmits: 0, reactions: 0, avoided: 0 };
         assert_eq!(predict(&PATH, counts, Timeouts::OfLosses), None, "no loss, no limit");
         let limited = SendRate { max_window: Some(12.0), ..PATH };

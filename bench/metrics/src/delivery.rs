@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_without_stream_bytes_and_of_others_are_passed_over() {
+    fn datagrams_of_other_flows_are_ignored() {
         let (sealed, mut delivery) = flow();
         sealed.lock().note(&[1; TAG], Vec::new());
         delivery.sent(ms(0), &datagram(1));

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_distribution_by_hand() {
+    fn distribution_matches_hand_calculation() {
         // Two windows of four flows: 0, 30, 50, 320% and 4.9, 5, 30, 360.1%.
         let f = fairness(&[group(&[&[0, 49], &[300, 50], &[500, 300], &[3_200, 3_601]])], 1);
         let cdf: Vec<f64> = [0.0, 5.0, 25.0, 30.0, 45.0, 50.0, 315.0, 320.0, 360.0, 365.0]
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn long_windows_forgive_what_short_ones_show() {
+    fn long_windows_hide_short_unfairness() {
         // Two flows take turns.
         let turns = [group(&[&[2_000, 0, 2_000, 0], &[0, 2_000, 0, 2_000]])];
         let (short, long) = (fairness(&turns, 1), fairness(&turns, 2));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_end_early_windows_that_do_not_fit_and_nothing_at_all() {
+    fn short_rows_and_incomplete_windows_are_accepted() {
         let f = Fairness::of(&[group(&[&[1_000; 25], &[1_000; 10]])], &WINDOWS).unwrap();
         let windows: Vec<_> = f.windows.iter().map(|w| (w.seconds, w.windows, w.min_max)).collect();
         // In 10 of 25 tenths both flows get something; of the two whole seconds, only in the first.
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_five_shares_has_no_point() {
+    fn flows_above_five_shares_have_no_point() {
         let f = fairness(&[group(&[&[5_000], &[5_001], &[u64::MAX / 2]])], 1);
         assert_eq!(at_most(&f.all, 500.0), 33.333);
         let text = serde_json::to_string(&f).unwrap();
@@ -385,7 +385,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn distributions_are_distributions(
+        fn distributions_rise_from_0_to_100_percent(
             rows in prop::collection::vec(prop::collection::vec(0_u64..8_000, 40), 1..9),
             length in 1_usize..41,
         ) {

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn none_have_no_quantiles() {
+    fn empty_histogram_has_no_quantiles() {
         let none = Latencies::default();
         assert_eq!((none.count(), none.mean(), none.quantile(0.5)), (0, None, None));
         assert_eq!(none.within(Duration::MAX), None);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_at_all_is_a_duration_too() {
+    fn zero_durations_are_counted() {
         let l = of([0, 0, 0, 1_000]);
         assert_eq!(l.quantile(0.5), Some(Duration::ZERO));
         assert_eq!(l.within(Duration::ZERO), Some(0.75));
@@ -234,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn quantiles_are_those_of_the_sorted(mut micros in prop::collection::vec(0_u64..10_000_000, 1..200), q in 0.01..1.0_f64) {
+        fn quantiles_match_sorted_samples(mut micros in prop::collection::vec(0_u64..10_000_000, 1..200), q in 0.01..1.0_f64) {
             let l = of(micros.iter().copied());
             micros.sort_unstable();
             let rank = (q * micros.len() as f64).ceil() as usize;
@@ -243,7 +243,7 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_recording_all(
+        fn merged_histograms_equal_one_of_all_samples(
             a in prop::collection::vec(0_u64..1_000_000, 0..50),
             b in prop::collection::vec(0_u64..1_000_000, 0..50),
         ) {

@@ -256,7 +256,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn equal_round_trips_say_nothing() {
+    fn equal_round_trips_are_no_rise() {
         let mut s = series([0; 400], &(0..400).collect::<Vec<_>>());
         s.iter_mut().for_each(|s| s.rtt = Duration::from_micros(50_300));
         let m = LossDelay::of(&s, DelayEvent::default(), LAGS);
@@ -267,7 +267,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn lags_by_hand() {
+    fn lags_match_hand_calculation() {
         // The mean is 30. Losses follow the 20 and the 50, which is the last sample.
         let s = series([10, 20, 30, 40, 50], &[1, 4]);
         let by_lag: Vec<(i32, f64, u64)> =
@@ -308,7 +308,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn nothing_and_no_losses() {
+    fn empty_series_and_series_without_losses() {
         let m = LossDelay::of(&[], DelayEvent::default(), LAGS);
         assert_eq!(
             (m.losses, m.indication.probability, m.lags.len(), m.all.count),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_frame_is_missed_and_keeps_those_that_need_it() {
+    fn late_frame_delays_dependent_frames() {
         let mut delays = [Some(10); 40];
         delays[12] = Some(300);
         let outcome = outcome(&delays, 10_000);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_frame_the_picture_stands_until_the_next_i_frame() {
+    fn lost_frame_freezes_the_picture_until_the_next_i_frame() {
         let mut delays = [Some(10); 40];
         delays[2] = None;
         let outcome = outcome(&delays, 10_000);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_not_yet_due_are_not_counted_and_a_standing_end_is() {
+    fn frames_not_yet_due_are_not_counted() {
         let mut delays = [Some(10); 40];
         delays[5..].fill(None);
         let outcome = outcome(&delays, 600);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_middles() {
+    fn median_is_the_middle_value() {
         assert_eq!((median(&[]), median(&[3.0])), (None, Some(3.0)));
         assert_eq!(
             (median(&[9.0, 1.0, 2.0]), median(&[4.0, 1.0, 9.0, 2.0])),

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn large_ones_are_those_above_25_kilobytes() {
+    fn large_responses_are_above_25_kilobytes() {
         let mut r = Responses::default();
         let first_byte = Duration::from_millis(1);
         r.add(Completed { bytes: 25_000, took: Duration::from_millis(1), first_byte });

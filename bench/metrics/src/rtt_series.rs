@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn which_frames_give_samples() {
+    fn frames_of_several_new_packets_give_samples() {
         let mut s = RttSampler::default();
         s.on_ack(ack(100, 2, 50));
         s.on_ack(ack(110, 1, 50)); // one packet: possibly a delayed acknowledgement
@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn no_samples_no_losses_in_them() {
+    fn losses_before_the_first_sample_mark_nothing() {
         let mut s = RttSampler::default();
         s.on_lost(ms(5));
         assert_eq!(s.finish(), RttSeries { lost: 1, ..RttSeries::default() });
     }
 
     #[test]
-    fn long_series_end_and_say_so() {
+    fn long_series_end_at_a_limit() {
         let mut s = RttSampler::default();
         for at in 0..SAMPLES as u64 + 5 {
             s.on_ack(ack(at, 2, 0));
@@ -211,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn marks_are_those_of_a_plain_search(
+        fn marks_match_a_linear_search(
             mut acks in prop::collection::vec(0_u64..1_000, 0..40),
             losses in prop::collection::vec(0_u64..1_000, 0..40),
         ) {

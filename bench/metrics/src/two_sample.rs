@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_distributions_are_rejected_as_often_as_said() {
+    fn equal_distributions_are_rejected_at_the_nominal_rate() {
         let bounds = 0.02..0.08; // 5% of 400 rounds, within three deviations
         let ks = rejected(|rng| {
             kolmogorov_smirnov(&uniform(rng, 300, 1.0), &uniform(rng, 200, 1.0), 0.0).unwrap()
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_that_differ_are_told_apart() {
+    fn different_distributions_are_rejected() {
         let differ = |rng: &mut Pcg64Mcg, resolution| {
             kolmogorov_smirnov(&uniform(rng, 1_000, 1.0), &uniform(rng, 1_000, 1.15), resolution)
                 .unwrap()
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_say_nothing_have_no_answer() {
+    fn empty_samples_have_no_p_value() {
         assert_eq!(kolmogorov_smirnov(&[1.0], &[1.0, 2.0], 0.0), None);
         assert_eq!(kolmogorov_smirnov(&[1.0, f64::NAN], &[1.0, 2.0], 0.0), None);
         assert_eq!(two_proportions([0.0, 1.0], [0.0, 5.0]), None);

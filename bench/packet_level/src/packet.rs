@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_of_arrival_gives_the_same_ranges() {
+    fn arrival_order_does_not_change_ranges() {
         // All 720 orders of six numbers with gaps; the expected ranges follow from the set itself.
         let numbers = [0, 1, 2, 4, 5, 7];
         for mut code in 0..720 {

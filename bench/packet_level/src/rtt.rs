@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn before_a_sample_the_initial_rtt_rules() {
+    fn initial_rtt_is_used_before_a_sample() {
         let rtt = RttEstimator::new(ms(25));
         // 333 + 4 * 166.5 + 25
         assert_eq!(rtt.probe_timeout(0), ms(1_024));

@@ -233,7 +233,7 @@ fn run(queue: &str, classic: &str, flows: usize, round_trip_ms: u64) -> Outcome 
 }
 
 #[test]
-fn scalable_and_classic_flows_share_and_do_not_wait_together() {
+fn scalable_and_classic_flows_share_the_link() {
     for classic in ["reno", "cubic"] {
         for (flows, round_trip, fills) in
             [(1, 20, true), (1, 50, false), (5, 20, true), (5, 50, true), (5, 100, false)]

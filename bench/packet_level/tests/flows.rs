@@ -218,7 +218,7 @@ fn equal_tcp_flows_share_equally() {
 }
 
 #[test]
-fn a_largest_window_is_kept() {
+fn max_window_is_kept() {
     let mut b = Bottleneck::droptail(100, 100, 50);
     let mut senders = PacketLevel::new(&b.sim, 1);
     senders.tcp(PacketLevelFlow { max_window: Some(12), ..bulk(b.group, "reno") }).unwrap();
@@ -230,7 +230,7 @@ fn a_largest_window_is_kept() {
 }
 
 #[test]
-fn one_seed_has_one_course() {
+fn same_seed_gives_the_same_run() {
     let run = |seed| {
         let mut b = Bottleneck::droptail(10, 40, 15);
         let mut senders = PacketLevel::new(&b.sim, seed);
@@ -323,7 +323,7 @@ fn five_hundred_web_users_offer_the_expected_load() {
 }
 
 #[test]
-fn each_transfer_begins_anew_unless_the_connection_persists() {
+fn transfers_use_fresh_connections_unless_persistent() {
     let run = |connections, handshake| {
         let mut b = Bottleneck::droptail(100, 300, 50);
         let mut senders = PacketLevel::new(&b.sim, 3);
@@ -371,7 +371,7 @@ fn udp_packets_arrive_at_their_rate() {
 }
 
 #[test]
-fn marks_replace_drops_for_flows_that_take_them() {
+fn marks_replace_drops_of_ecn_capable_flows() {
     let spec = RedSpec { ecn: true, ..RedSpec::default() };
     let queue = QueueSpec::Red(spec);
     let rate = Rate::from_bits_per_sec(10 * MBPS);
@@ -478,7 +478,7 @@ fn cpu() -> Duration {
 }
 
 #[test]
-fn a_packet_costs_little() {
+fn packets_cost_little_cpu_time() {
     let mut b = Bottleneck::droptail(150, 200, 33);
     let mut senders = PacketLevel::new(&b.sim, 3);
     for _ in 0..2_200 {

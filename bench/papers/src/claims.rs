@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_in_the_order_of_five_wins() {
+    fn verdicts_combine_by_precedence() {
         let order = [NotHeld, Inapplicable, NotInRegime, Undecided, Held];
         for (i, first) in order.into_iter().enumerate() {
             for second in order.into_iter().skip(i) {
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_opposite_of_an_unknown_is_unknown() {
+    fn opposite_of_unknown_is_unknown() {
         let unknown = [Undecided, Inapplicable, NotInRegime];
         assert_eq!(unknown.map(opposite), unknown);
         assert_eq!([Held, NotHeld].map(opposite), [NotHeld, Held]);
@@ -427,7 +427,7 @@ mod tests {
         claim("c", "s", &[]).says("x").test("y").asks(|_| Finding::new(Held, "1 against 2"));
 
     #[test]
-    fn a_regime_comes_before_the_predicate() {
+    fn missed_regime_precedes_the_predicate() {
         let of = |check: ClaimCheck| {
             let claim = check.claim(&Results::default()).unwrap();
             (claim.verdict, claim.reason, claim.found)

@@ -151,7 +151,7 @@ mod tests {
     /// Writes the file of runs from results of the studies in a folder:
     /// `FATHOM_NOISE=DIR FATHOM_WRITE=1`, after `fathom plan run STUDY --results DIR`.
     #[test]
-    fn the_file_of_runs_is_made_of_the_studies() {
+    fn runs_file_matches_the_studies() {
         let Some(folder) = std::env::var_os("FATHOM_NOISE") else { return };
         let of = |name: &'static str, result: StudyRunResult| {
             let numbers = all().into_iter().filter(|noise| noise.study == name);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn every_run_of_the_file_is_of_a_shipped_study() {
+    fn runs_file_names_shipped_studies_only() {
         assert!(!RUNS.is_empty(), "bench/results/noise/runs.json cannot be read");
         for run in RUNS.iter() {
             assert!(shipped(&run.study).is_some(), "{}", run.study);

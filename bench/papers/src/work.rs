@@ -124,7 +124,7 @@ mod tests {
 
     /// Runs of fixed length, or flows that start over a fixed time, would violate this.
     #[test]
-    fn the_smallest_scale_of_every_paper_is_a_quick_look() {
+    fn smallest_scale_of_every_paper_is_quick() {
         let quick = Overrides { scale: 0.002, ..FULL };
         for paper in crate::PAPERS {
             let wanted: Vec<&ArtefactSpec> = paper.artefacts.iter().collect();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_study_comes_once() {
+    fn shared_studies_are_listed_once() {
         let wanted: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
         let names =
             |work: Vec<StudyWork>| work.into_iter().map(|w| w.study.name).collect::<Vec<_>>();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_names_everything_and_counts_shared_studies_once() {
+    fn list_counts_shared_studies_once() {
         let text = list(PAPERS, &Overrides { seeds: Some(1), ..FULL }, 2).unwrap();
         for wanted in PAPERS[0].artefacts {
             assert!(text.contains(wanted.id) && text.contains(wanted.shows), "{text}");

@@ -129,7 +129,7 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
 }
 
 #[test]
-fn papers_with_stored_runs_are_judged_by_them() {
+fn stored_runs_cover_whole_papers() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results");
     let mut judged = BTreeSet::new();
     for (file, text) in files(&results, "json") {
@@ -183,7 +183,7 @@ fn stored_runs_completed_the_responses_they_count() {
 }
 
 #[test]
-fn pages_and_figures_are_those_of_the_results() {
+fn pages_and_figures_match_the_results() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let papers: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
     let faults = faults(&root, &papers, std::env::var_os("FATHOM_WRITE").is_some());
@@ -192,7 +192,7 @@ fn pages_and_figures_are_those_of_the_results() {
 
 /// Tests the comparison itself, on a handmade record.
 #[test]
-fn stale_missing_and_left_over_files_are_found() {
+fn stale_missing_and_extra_files_are_found() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("papers");
     let _ = fs::remove_dir_all(&root);
     let Places { results, figures: drawings, pages } = places(&root);

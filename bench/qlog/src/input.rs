@@ -99,7 +99,7 @@ impl Input {
         from.take(PIPE + 1).read_to_end(&mut kept)?;
         if kept.len() as u64 > PIPE {
             return Err(io::Error::other(format!(
-                "it is a pipe of more than {PIPE} bytes; write it to a file and name that"
+                "it is a pipe of more than {PIPE} bytes; write it to a file and name the file"
             )));
         }
         Ok(From::Kept(kept.into()))
@@ -253,7 +253,7 @@ impl<R: Read> Read for Unpacked<R> {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Err(e),
             Err(_) => {
                 let why =
-                    format!("its compressed data ends or is damaged after {} bytes", self.made);
+                    format!("its compressed data end or are damaged after {} bytes", self.made);
                 *self.problem.borrow_mut() = Some(why);
                 return Ok(0);
             }
@@ -261,7 +261,7 @@ impl<R: Read> Read for Unpacked<R> {
         self.made += n as u64;
         if self.made > SMALL && self.made > self.used.get().saturating_mul(RATIO) {
             return Err(io::Error::other(format!(
-                "it unfolds to more than {RATIO} times its size, as no log does; decompress it first if it is one"
+                "it decompresses to more than {RATIO} times its size, which no log does; if it is a log, decompress it first"
             )));
         }
         Ok(n)

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn measurements_are_shown_where_they_are() {
+    fn measurements_are_shown_at_their_own_x() {
         let few = figure(false, "y", vec![series(&[(1.0, 2.0), (3.0, 0.5)])]);
         assert_eq!(cells(&grid(&few)), [("1", "2.000"), ("3", "0.500")]);
         let mut with_spread = few.clone();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_measurements_those_near_round_values_are_shown() {
+    fn measurements_near_round_values_are_shown() {
         let points: Vec<(f64, f64)> =
             (0..=20).map(|i| (f64::from(i) * 5.0 + 1.0, f64::from(i))).collect();
         let shown = grid(&figure(false, "y", vec![series(&points)]));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_where_they_are_drawn() {
+    fn lines_are_interpolated_as_drawn() {
         // y = log10 x at 100 points away from the round values. The line is straight on a
         // logarithmic axis, so the values between points are exact.
         let points: Vec<(f64, f64)> =
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_are_whole_and_go_on_beyond_their_ends() {
+    fn distributions_continue_beyond_their_ends() {
         let curve = |from: i32| -> Vec<(f64, f64)> {
             (from..=from + 50).map(|i| (f64::from(i) + 0.5, f64::from(i - from) / 50.0)).collect()
         };
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_shown_of_nothing() {
+    fn empty_figures_have_no_axes() {
         assert!(scales(&figure(false, "y", vec![series(&[])])).is_none());
         assert!(grid(&figure(true, "y", vec![series(&[(0.0, 1.0)])])).columns.is_empty());
         assert!(

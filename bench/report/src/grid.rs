@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_goes_below_with_its_labels() {
+    fn columns_that_do_not_fit_go_below() {
         let columns = || (1..=6).map(|i| column("", &format!("column {i}"), &["1", "2"])).collect();
         let text = grid(columns()).text(36);
         // Three columns fit: 3 + 3 x 10 characters.
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_wider_than_a_telephone_say_that_they_scroll() {
+    fn wide_tables_have_a_hint_to_scroll() {
         let of = |n: usize| {
             grid((0..n).map(|_| column("", "name", &["123456", "2"])).collect())
                 .html()

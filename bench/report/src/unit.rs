@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_unit_of_their_size() {
+    fn unit_follows_the_size() {
         for (value, own, text) in [
             (1e8, "bps", "100 Mbps"),
             (1_520_000.0, "bps", "1.52 Mbps"),

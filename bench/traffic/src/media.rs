@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_make_the_rate_at_their_times() {
+    fn frames_add_up_to_the_bit_rate() {
         for fps in [30, 60] {
             let frames: Vec<Frame> = stream(fps).sizes().collect();
             assert_eq!(frames.len() as u32, fps * 100);

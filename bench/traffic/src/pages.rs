@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_comes_first_and_waves_never_go_back() {
+    fn page_comes_first_and_waves_never_decrease() {
         for view in views(500) {
             assert_eq!((view.objects[0].kind, view.objects[0].wave), (Kind::Html, 0));
             let waves: Vec<u8> = view.objects.iter().map(|object| object.wave).collect();
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn views_come_at_their_rate_from_the_start_on() {
+    fn views_have_their_rate_from_the_start() {
         let visits = Pages::new(20.0, 7, PageShape::Archive).unwrap();
         let mut starts = Vec::new();
         for visit in visits.take_while(|visit| visit.start < Time::from_millis(600_000)) {
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_its_pages_and_starts_never_fall() {
+    fn same_seed_gives_the_same_pages() {
         let visits =
             |seed| Pages::new(3.0, seed, PageShape::Archive).unwrap().take(300).collect::<Vec<_>>();
         let (first, again, other) = (visits(1), visits(1), visits(2));
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn known_pages_are_what_was_asked_for() {
+    fn known_pages_have_the_given_objects() {
         let shape = PageShape::Waves([(1, 20_000), (4, 50_000), (20, 30_000), (0, 0)]);
         let visit = Pages::new(1.0, 1, shape).unwrap().next().unwrap();
         let view = visit.view(0);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_a_function() {
+    fn tables_that_are_no_function_are_refused() {
         assert!(table(&[0.0], &[1.0]).is_err());
         assert!(table(&[0.0, 1.0], &[1.0]).is_err());
         assert!(table(&[0.0, 0.0], &[1.0, 2.0]).is_err());
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_tables_read() {
+    fn shipped_tables_are_valid() {
         assert_eq!(TABLES.request_size_body.points.len(), 100);
         assert_eq!(TABLES.request_size_tail.points.len(), 100);
         assert_eq!(TABLES.response_size_cache_validation.points.len(), 100);

@@ -78,7 +78,7 @@ fn connections_are_grouped_by_controller_across_files() {
 }
 
 #[test]
-fn connections_that_are_alike_widen_the_interval() {
+fn similar_values_of_a_connection_widen_the_interval() {
     // All responses of a connection take equally long, so there are only ten independent values,
     // not a thousand.
     let alike = |n: usize| connection(Some("a"), &vec![100.0 + 10.0 * n as f64; 100]);

@@ -23,7 +23,7 @@ fn at(ms: u64) -> Time {
     Time::from_millis(ms)
 }
 
-/// Returns a sender with a fixed window in packets, and a log of everything its controller hears
+/// Returns a sender with a fixed window in packets, and a log of all reports to its controller
 /// except packets sent.
 fn sender(window: u64, options: SenderOptions) -> (Sender, Log) {
     let log = Log::new(1_000);
@@ -61,7 +61,7 @@ fn ack(ranges: &[(u32, u32)]) -> Ack {
 }
 
 #[test]
-fn the_smaller_window_rules_and_the_last_packet_is_short() {
+fn smaller_window_limits_and_last_packet_is_short() {
     let (mut s, _) = sender(4, OPTIONS);
     s.offer(5_500);
     assert_eq!(send(&mut s, at(0)), [0, 1, 2, 3]);
@@ -81,7 +81,7 @@ fn the_smaller_window_rules_and_the_last_packet_is_short() {
 }
 
 #[test]
-fn three_packets_later_a_packet_is_lost_and_its_bytes_go_again() {
+fn lost_packet_is_repaired_after_three_newer_acks() {
     let (mut s, log) = sender(6, OPTIONS);
     s.offer(6_000);
     for n in 0..6 {
@@ -108,7 +108,7 @@ fn three_packets_later_a_packet_is_lost_and_its_bytes_go_again() {
 }
 
 #[test]
-fn nine_eighths_of_an_rtt_later_a_packet_is_lost() {
+fn packet_is_lost_after_nine_eighths_of_an_rtt() {
     let (mut s, log) = sender(2, OPTIONS);
     s.offer(2_000);
     assert_eq!(send(&mut s, at(0)), [0, 1]);
@@ -122,7 +122,7 @@ fn nine_eighths_of_an_rtt_later_a_packet_is_lost() {
 }
 
 #[test]
-fn probe_timeouts_double_and_probes_take_the_oldest_data() {
+fn probe_timeouts_double_and_resend_the_oldest_data() {
     let (mut s, log) = sender(2, OPTIONS);
     s.offer(2_000);
     assert_eq!(send(&mut s, at(0)), [0, 1]);
@@ -147,7 +147,7 @@ fn probe_timeouts_double_and_probes_take_the_oldest_data() {
 }
 
 #[test]
-fn a_probe_takes_new_data_first() {
+fn probe_carries_new_data_first() {
     let (mut s, _) = sender(2, OPTIONS);
     s.offer(2_000);
     send(&mut s, at(0));
@@ -178,7 +178,7 @@ fn after_silence(ranges: &[(u32, u32)]) -> Vec<String> {
 }
 
 #[test]
-fn persistent_congestion_takes_losses_over_three_probe_timeouts_without_a_gap() {
+fn persistent_congestion_needs_three_probe_timeouts_of_losses() {
     // Packets 1 to 5 were sent from 100 to 1075 ms. Three timeouts after the second sample are 3 *
     // (100 + 4 * 37.5 + 25) = 825 ms.
     assert_eq!(after_silence(&[(7, 7), (0, 0)]), [format!("lost {} persistent", 5 * FULL)]);
@@ -201,7 +201,7 @@ fn losses_before_the_first_rtt_sample_are_not_persistent_congestion() {
 }
 
 #[test]
-fn new_marks_are_a_setback_of_the_newest_packet() {
+fn new_marks_are_a_congestion_event() {
     let (mut s, log) = sender(4, SenderOptions { ecn: true, ..OPTIONS });
     s.offer(4_000);
     for n in 0..4 {
@@ -257,7 +257,7 @@ impl Controller for Paced {
 }
 
 #[test]
-fn a_pace_asked_for_is_kept() {
+fn requested_pacing_is_kept() {
     // 1035 bytes every 10 ms.
     let rate = Pacing::Rate(Rate::from_bits_per_sec(828_000));
     let mut s = Sender::new(Box::new(Paced(10_000, rate)), OPTIONS);
@@ -296,7 +296,7 @@ fn data_wait_for_the_handshake() {
 }
 
 #[test]
-fn another_connection_begins_anew_and_goes_on_counting() {
+fn new_connection_keeps_only_the_counts() {
     let (mut s, _) = sender(2, OPTIONS);
     s.offer(2_000);
     send(&mut s, at(0));
@@ -316,7 +316,7 @@ fn due<T>(queue: &mut VecDeque<(Time, T)>, now: Time) -> Option<(Time, T)> {
 
 /// Path of 20 ms each way that keeps order and loses packets and acknowledgements at random.
 #[test]
-fn every_byte_arrives_once_whatever_is_lost() {
+fn every_byte_arrives_once_despite_losses() {
     for seed in 0..20 {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let loss = f64::from(seed as u32 % 5) * 0.1;

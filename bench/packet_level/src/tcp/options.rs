@@ -84,8 +84,8 @@ pub struct TcpOptions {
     pub timestamps: bool,
     /// Whether data are ECN-capable and marks are reported to the controller (RFC 3168 §6.1).
     pub ecn: bool,
-    /// With ECN: whether ACKs carry the number of marked packets, so that the controller hears of
-    /// every ACK that reports marks (draft-ietf-tcpm-accurate-ecn) instead of once per window.
+    /// With ECN: whether ACKs carry the number of marked packets, so that every ACK with marks is
+    /// reported to the controller instead of one per window (draft-ietf-tcpm-accurate-ecn).
     pub accurate_ecn: bool,
     /// With ECN: whether retransmissions are ECN-capable as well, as in ns-2; RFC 3168 §6.1.5
     /// forbids it.

@@ -363,7 +363,7 @@ mod tests {
     /// In any order of arrival, everything before the next expected byte has arrived, and the
     /// blocks hold exactly the data received behind it, the most recent block first.
     #[test]
-    fn blocks_are_what_arrived_behind_a_gap() {
+    fn blocks_hold_the_data_behind_a_gap() {
         for seed in 0..100 {
             let mut rng = Pcg64Mcg::seed_from_u64(seed);
             let mut r = receiver(true);

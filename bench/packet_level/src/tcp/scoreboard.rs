@@ -408,7 +408,7 @@ mod tests {
     /// The bounded searches find the same segments as a walk over all segments, for random ACKs.
     /// The reference is IsLost() and NextSeg() as the RFC words them (RFC 6675 §4).
     #[test]
-    fn bounds_leave_nothing_out() {
+    fn bounded_searches_match_full_walks() {
         for seed in 0..200 {
             let mut rng = Pcg64Mcg::seed_from_u64(seed);
             let mut b = board(3);

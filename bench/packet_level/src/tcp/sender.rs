@@ -14,8 +14,8 @@
 //! - With [`GrowthCounting::Acks`], all packets of an acknowledgement together count as one segment
 //!   (RFC 5681 §3.1).
 //!
-//! The controller is told of a loss once per recovery, of a timeout as persistent congestion, and
-//! of marks once per window. A repeated timeout of the same segment is not reported, because
+//! A loss is reported to the controller once per recovery, a timeout as persistent congestion, and
+//! marks once per window. A repeated timeout of the same segment is not reported, because
 //! ssthresh stays unchanged (RFC 5681 §3.1).
 //!
 //! Differences from the RFCs:

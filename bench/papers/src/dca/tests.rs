@@ -138,7 +138,7 @@ fn verdict(id: &str, results: &Results) -> Verdict {
 }
 
 #[test]
-fn keys_name_what_the_studies_have() {
+fn keys_exist_in_the_studies() {
     assert_eq!(axis(EMORY, "level"), LEVELS);
     assert_eq!(axis(ASU, "level"), LEVELS);
     assert!(LEVELS.contains(&TUNED));
@@ -155,7 +155,7 @@ fn keys_name_what_the_studies_have() {
 }
 
 #[test]
-fn the_same_model_is_behind_every_study_of_a_path() {
+fn studies_of_a_path_share_its_model() {
     // Groups of a run as text, without the mix of controllers, which figure 4-7 varies.
     let background = |name: &str, key: &[(&str, &str)]| {
         let runs = study(name).runs(1.0).unwrap();
@@ -229,7 +229,7 @@ fn measured_connections_have_the_windows_and_packets_of_the_paper() {
 }
 
 #[test]
-fn artefacts_come_under_their_names() {
+fn artefacts_have_their_ids() {
     let mut results = pair("emory", "dca", [-37.0, -30.0, -44.0], [-7.0, 0.0, -14.0]);
     for study in [EMORY, ASU, ALTERED] {
         let levels: &[&str] = if study == ALTERED { &["heavy", "light"] } else { &LEVELS };
@@ -260,7 +260,7 @@ fn artefacts_come_under_their_names() {
 }
 
 #[test]
-fn changes_are_of_the_same_run() {
+fn changes_compare_within_a_run() {
     // Reno has 1 Mbit/s and 1% loss; the other connection has 20% less throughput and 10% fewer
     // losses.
     let o = beside(-20.0, -10.0);
@@ -272,7 +272,7 @@ fn changes_are_of_the_same_run() {
 }
 
 #[test]
-fn the_prediction_is_that_of_the_model_by_hand() {
+fn prediction_matches_the_model() {
     // Round trips are constant at 50 ms, so there are no reactions: the counts are 100 lost of
     // 20000, both rates are equal, and nothing changes.
     let flat = with_series([49, 51], 49, 100);
@@ -293,11 +293,11 @@ fn metrics_of_the_series_decide() {
     // peak after the loss.
     let mut results = measured(EMORY, &LEVELS, |seed| with_series([80, 80 + seed], 50, 30));
     assert_eq!(
-        verdict("dca-few-losses-foretold", &results),
+        verdict("dca-few-losses-predicted", &results),
         Verdict::NotHeld,
         "one path is enough for no"
     );
-    assert_eq!(verdict("dca-few-losses-foretold", &Results::default()), Verdict::Undecided);
+    assert_eq!(verdict("dca-few-losses-predicted", &Results::default()), Verdict::Undecided);
     // Runs without levels are found only by queries for all runs of a study.
     let asu = || (1..=3).map(|seed| with_series([49, 51], 80 + seed, 30)).collect();
     put(&mut results, ASU, &[], asu());
@@ -344,7 +344,7 @@ fn reductions_are_compared_with_their_intervals() {
 }
 
 #[test]
-fn vegas_and_dual_are_set_beside_dca() {
+fn vegas_and_dual_are_compared_with_dca() {
     let mut results = Results::default();
     for (path, dca, vegas, dual) in [("emory", -37.0, -21.0, -14.0), ("asu", -25.0, -7.0, -18.0)] {
         for (controller, mean) in [("dca", dca), ("vegas", vegas), ("dual", dual)] {
@@ -386,7 +386,7 @@ fn the_altered_model_is_judged_at_both_levels() {
 }
 
 #[test]
-fn one_connection_is_judged_by_ten_percent() {
+fn one_connection_may_change_links_by_ten_percent() {
     let run = |dropped: u64, bins: Vec<f64>, links: &[&str]| {
         let of = |name: &&str| {
             let l = LinkOutcome {
@@ -417,7 +417,7 @@ fn one_connection_is_judged_by_ten_percent() {
 }
 
 #[test]
-fn where_the_loss_rate_begins_to_fall() {
+fn share_at_which_the_loss_rate_falls_is_interpolated() {
     // Users are 95% of the arriving traffic: the step of 10% is 9.5% of it, and 15% is 14.25%.
     let from = |first: &'static str| {
         move |step: &str| {

@@ -177,7 +177,7 @@ fn reno_on_slow_access_is_full_and_leaves_room() {
 }
 
 #[test]
-fn gared_has_to_be_better_in_every_respect() {
+fn gared_must_be_better_in_every_respect() {
     let better = everywhere(&[(HIGHSPEED_ARED, 300.0, 1_500.0), (GENTLE_GARED, 450.0, 1_700.0)]);
     let worse = everywhere(&[(HIGHSPEED_ARED, 300.0, 1_500.0), (GENTLE_GARED, 450.0, 1_300.0)]);
     for (id, when_worse) in
@@ -223,7 +223,7 @@ fn a_steadier_queue_deviates_less_after_the_warm_up() {
 }
 
 #[test]
-fn fairness_is_the_slow_groups_part_of_both() {
+fn fairness_is_the_slow_groups_share() {
     assert_eq!(share(&outcome(100.0, 400.0)), Some(20.0));
     assert_eq!(share(&outcome(0.0, 0.0)), None);
     // A larger share of a smaller total is fairer, but still worse.

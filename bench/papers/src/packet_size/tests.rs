@@ -22,7 +22,7 @@ fn wide(mean: f64) -> BySeed {
 }
 
 #[test]
-fn numbers_of_the_thesis_have_room_and_limits() {
+fn thesis_numbers_have_tolerances_and_limits() {
     let about = |percent: BySeed, paper, points| about(&percent, paper, points).verdict;
     assert_eq!([v(30.0), v(39.0), v(45.0)].map(|p| about(p, 30.0, 10.0)), [Held, Held, NotHeld]);
     assert_eq!([wide(30.0), v(40.0)].map(|p| about(p, 30.0, 10.0)), [Undecided, Undecided]);
@@ -90,7 +90,7 @@ fn starving(percent: u64, seed: u64) -> Outcome {
 }
 
 #[test]
-fn round_one_as_the_thesis_has_it() {
+fn round_one_claims_hold_on_the_thesis_numbers() {
     let all = every_run(ALIKE, |key, seed| {
         let percent = match (key["packet"].as_str(), key["flows"].as_str()) {
             ("1500", "50") => 30,
@@ -129,7 +129,7 @@ fn round_one_as_the_thesis_has_it() {
 }
 
 #[test]
-fn the_studies_have_the_axes_that_the_report_asks_for() {
+fn studies_have_the_axes_of_the_report() {
     assert_eq!(axis(ALIKE, "packet"), SIZES);
     for study in [ALIKE, ADAPTIVE] {
         assert_eq!(axis(study, "flows"), ["50", "100", "200", "400"]);
@@ -149,7 +149,7 @@ fn the_studies_have_the_axes_that_the_report_asks_for() {
 }
 
 #[test]
-fn mixes_have_the_parts_that_their_names_say() {
+fn mixes_match_their_names() {
     for run in study(MIXED).runs(1.0).unwrap() {
         let [large, small] = [0, 1].map(|i| run.scenario.traffic[i].workload.flows().unwrap());
         let (flows, percent) = run.key["mix"].split_once(" flows, ").unwrap();

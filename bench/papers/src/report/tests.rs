@@ -6,7 +6,7 @@ use crate::testing::record;
 use crate::{Body, Record};
 
 #[test]
-fn lines_of_a_terminal_are_short_and_say_everything() {
+fn terminal_report_is_complete_in_short_lines() {
     let text = text(&record());
     for line in text.lines() {
         assert!(line.chars().count() <= 100 && line.trim_end() == line, "'{line}' in\n{text}");
@@ -37,7 +37,7 @@ fn lines_of_a_terminal_are_short_and_say_everything() {
 }
 
 #[test]
-fn the_page_stands_alone_and_nothing_breaks_it() {
+fn page_is_self_contained_and_escapes_text() {
     let record = record();
     let page = html(&record);
     assert_eq!(page.matches("<svg").count(), 5);
@@ -66,7 +66,7 @@ fn the_page_stands_alone_and_nothing_breaks_it() {
 }
 
 #[test]
-fn figures_have_files_and_the_page_of_the_documentation_shows_them() {
+fn markdown_page_shows_every_figure_file() {
     let record = record();
     let page = markdown(&record);
     let files = figures(&record);
@@ -95,7 +95,7 @@ fn figures_have_files_and_the_page_of_the_documentation_shows_them() {
 }
 
 #[test]
-fn a_stored_record_gives_the_same_pictures() {
+fn stored_record_gives_the_same_figures() {
     let compact = record().compact();
     let read: Record = serde_json::from_str(&serde_json::to_string(&compact).unwrap()).unwrap();
     assert_eq!(figures(&read), figures(&compact));
@@ -103,7 +103,7 @@ fn a_stored_record_gives_the_same_pictures() {
 }
 
 #[test]
-fn what_is_empty_is_reported_without_plots_or_panics() {
+fn empty_records_are_reported() {
     let mut record = record();
     for artefact in &mut record.report.artefacts {
         match &mut artefact.body {

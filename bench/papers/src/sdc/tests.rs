@@ -69,7 +69,7 @@ fn latencies_are_compared_at_every_number_of_flows() {
 }
 
 #[test]
-fn windows_hardly_or_nearly_always() {
+fn hardly_and_nearly_always_have_limits() {
     assert_eq!(
         (hardly_ever(&at(&[(40.0, 9.0), (100.0, 1.0)])), hardly_ever(&at(&[(40.0, 11.0)]))),
         (Held, NotHeld)
@@ -85,7 +85,7 @@ fn windows_hardly_or_nearly_always() {
 }
 
 #[test]
-fn a_disparity_counts_on_both_sides_of_one() {
+fn disparity_is_symmetric_around_one() {
     let tcp = at(&[(1.0, 1.0), (10.0, 9.0)]);
     // 9:1 is a disparity of 8; 4:1 and 1:4 are 3, less than half of it; 6:1 is 5.
     assert_eq!(half_the_disparity(&tcp, &at(&[(1.0, 1.5), (10.0, 4.0)])), Held);
@@ -121,7 +121,7 @@ fn shares_beside_tcp() {
 }
 
 #[test]
-fn the_window_counts_by_time() {
+fn windows_are_weighted_by_time() {
     let point = |at: f64, packets: u64| WindowPoint {
         at,
         window: packets * DATAGRAM,
@@ -146,7 +146,7 @@ fn verdict(claims: &[Claim], id: &str) -> Verdict {
 }
 
 #[test]
-fn figures_4_to_6_come_from_the_study_as_the_paper_has_them() {
+fn figures_4_to_6_match_the_papers_text() {
     // Made up from the text of SDC §3.1 and §3.2.
     let results = every_run(FIGURE_4, |key, seed| {
         let flows: f64 = key["flows"].parse().unwrap();
@@ -228,7 +228,7 @@ fn the_other_claims_read_their_studies() {
 }
 
 #[test]
-fn the_studies_have_the_axes_that_the_report_asks_for() {
+fn studies_have_the_axes_of_the_report() {
     for study in [FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_12, LATENCY, WINDOWS, ALONE] {
         assert_eq!(axis(study, "system"), [TCP, SDC]);
     }

@@ -29,7 +29,7 @@ const MAGIC: &[(&[u8], &str)] = &[
 const CAPTURE: &str = "it is a packet capture, and QUIC's packets are encrypted in it; record qlog at the server (docs/qlog.md)";
 
 const SCRIPT: &str =
-    "it is JavaScript, as qlog was before draft-00 (2019), which is not read; record qlog of today";
+    "it is JavaScript, as qlog was before draft-00 (2019), which is not read; record current qlog";
 
 /// Identifies a file that is not qlog by its first bytes. Returns words that follow "it is not
 /// qlog:", or `None` if the file may be qlog or a table.
@@ -49,7 +49,7 @@ pub fn by_bytes(begins: &[u8]) -> Option<&'static str> {
     match text.first() {
         Some(b'<') => Some("it is HTML or XML"),
         Some(b'[') => Some(
-            "it begins with '[', and its rows are without the header; keep the first line of the \
+            "its rows begin with '[' and are without the header; keep the first line of the \
              log, or the whole document",
         ),
         _ => None,
@@ -71,7 +71,6 @@ pub(super) fn by_keys(keys: &[String]) -> Option<&'static str> {
     let old = ["events", "fields", "connectionid", "starttime", "vantagepoint", "qlogversion"];
     let is_old =
         old.iter().filter(|key| has(key)).count() >= 2 || (has("connections") && !has("trace"));
-    is_old.then_some(
-        "it is qlog from before draft-00 (2019), which is not read; record qlog of today",
-    )
+    is_old
+        .then_some("it is qlog from before draft-00 (2019), which is not read; record current qlog")
 }

@@ -131,7 +131,7 @@ impl<'a> Out<'a> {
         self.settle(index, trace);
         if self.current.late > 0 {
             self.warn(format!(
-                "{} of its {} events are out of order by more than {DISORDER} events; each is taken to be of the time of the one before.",
+                "{} of its {} events are out of order by more than {DISORDER} events; each gets the time of the event before it.",
                 self.current.late, self.current.events
             ));
         }

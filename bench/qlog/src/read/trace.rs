@@ -166,7 +166,7 @@ impl Trace {
             _ => {
                 let shown: String = unit.to_string().chars().take(40).collect();
                 self.warnings.push(format!(
-                    "its time_units are {shown}, which is no unit of qlog; milliseconds are taken."
+                    "its time_units are {shown}, which is not a unit of qlog; milliseconds are assumed."
                 ));
                 self.unit
             }

@@ -189,8 +189,8 @@ impl UnitCheck {
         };
         let most = if window { self.largest_window } else { self.largest_flight };
         let warning = format!(
-            "its {what} are counted in packets ({} at most, less than a sender may have in bytes). They were converted, with {packet:.0} bytes \
-             to a packet.",
+            "its {what} are counted in packets ({} at most, which is less than the smallest window in bytes). \
+             They were converted, with {packet:.0} bytes per packet.",
             significant(most)
         );
         (Sizes { window: factor(window), in_flight: factor(flight) }, Some(warning))
@@ -207,7 +207,7 @@ impl UnitCheck {
             (ratio / factor > 1.0 / NEAR && ratio / factor < NEAR) || (power == 0.0 && !is_exact);
         if !is_near || power.abs() > 2.0 {
             let warning = format!(
-                "its round trips contradict its packets: {} in its metrics, where acknowledgements came after {}. Neither can be relied on.",
+                "its round trips contradict its packets: {} in its metrics, but acknowledgements came after {}. Neither is reliable.",
                 millis(pair.logged),
                 millis(pair.shown)
             );
@@ -234,7 +234,7 @@ impl UnitCheck {
                 return Verdict { times, rtts: 1.0, warning: Some(warning) };
             }
             None => format!(
-                "its times contradict each other: round trips of {} in its metrics, where acknowledgements came after {}.",
+                "its times contradict each other: round trips of {} in its metrics, but acknowledgements came after {}.",
                 millis(pair.logged),
                 millis(pair.shown)
             ),
@@ -254,12 +254,12 @@ impl UnitCheck {
         if unit * factor == 1.0 {
             let times = unit_name(unit).unwrap_or("another unit");
             return format!(
-                "its round trips are in milliseconds and its times in {times}: {raw} in its metrics, where acknowledgements came after {shown}. \
-                 Each is taken in its own unit."
+                "its round trips are in milliseconds and its times in {times}: {raw} in its metrics, but acknowledgements came after {shown}. \
+                 Each is read in its own unit."
             );
         }
         format!(
-            "its round trips are in {name}{quinn}: {raw} in its metrics, where acknowledgements came after {shown}. They were converted to \
+            "its round trips are in {name}{quinn}: {raw} in its metrics, but acknowledgements came after {shown}. They were converted to \
              milliseconds."
         )
     }
@@ -269,7 +269,7 @@ impl UnitCheck {
         if pair.shown < PLAUSIBLE.end && pair.shown >= 1e-3 {
             let warning = (pair.shown < LOCAL).then(|| {
                 format!(
-                    "its round trips of {} are those of one machine or rack; if this path is longer, its times are in another unit than it says.",
+                    "its round trips of {} are typical of one machine or rack; if the path is longer, its times are in another unit than declared.",
                     millis(pair.shown)
                 )
             });
@@ -280,7 +280,7 @@ impl UnitCheck {
         match name {
             Some(name) => {
                 let warning = format!(
-                    "its times are taken for {name}, though it does not say so: a round trip would take {} otherwise.",
+                    "its times are read as {name}, though it does not say so: a round trip would take {} otherwise.",
                     millis(pair.shown)
                 );
                 Verdict { times: factor, rtts: factor, warning: Some(warning) }
@@ -302,8 +302,8 @@ impl UnitCheck {
         };
         let name = unit_name(unit * other).unwrap_or("another unit");
         let warning = format!(
-            "its round trips of {} cannot be checked, for it has no packets with their acknowledgements, and no longer path has such: if they \
-             are in {name}{quinn} the truth is {}.",
+            "its round trips of {} cannot be checked, because it has no packets with their acknowledgements, and are too short for a \
+             path beyond one rack: if they are in {name}{quinn} their real length is {}.",
             millis(least),
             millis(least * other)
         );

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_make_one_file() {
+    fn pieces_form_one_file() {
         let columns = [("name", Kind::Text), ("n", Kind::Whole), ("x_ms", Kind::Number)];
         let row = |name: &str, n: u64, x: Option<f64>| {
             vec![Value::from(name), Value::from(n), Value::measured(x)]

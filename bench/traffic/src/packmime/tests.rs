@@ -104,7 +104,7 @@ fn request_sizes_keep_their_median_under_correlation() {
 }
 
 #[test]
-fn arrivals_keep_the_rate_that_was_asked_for() {
+fn arrivals_keep_the_requested_rate() {
     for rate in [10.0, 100.0, 400.0] {
         let (mut seconds, mut gaps) = (0.0, 0.0);
         for seed in 0..6 {
@@ -117,14 +117,14 @@ fn arrivals_keep_the_rate_that_was_asked_for() {
 }
 
 #[test]
-fn starts_at_zero_and_never_goes_back() {
+fn starts_at_zero_and_never_decreases() {
     let requests: Vec<_> = traffic(100.0, 7, Options::default()).take(5_000).collect();
     assert_eq!(requests[0].start, Time::ZERO);
     assert!(requests.is_sorted_by_key(|r| r.start));
 }
 
 #[test]
-fn a_seed_is_a_sequence() {
+fn same_seed_gives_the_same_requests() {
     let requests = |seed| traffic(100.0, seed, Options::default()).take(2_000).collect::<Vec<_>>();
     assert_eq!(requests(3), requests(3));
     assert_ne!(requests(3), requests(4));
@@ -137,7 +137,7 @@ fn a_seed_is_a_sequence() {
 
 /// Every published seed changes its meaning if these values change.
 #[test]
-fn a_seed_keeps_its_meaning() {
+fn requests_of_a_seed_are_pinned() {
     let mut first = stream(1, Quantity::Gaps);
     let mut second = stream(1, Quantity::Requests);
     let drawn: [u64; 2] = [first.random(), second.random()];
@@ -145,7 +145,7 @@ fn a_seed_keeps_its_meaning() {
 }
 
 #[test]
-fn an_option_changes_only_what_it_names() {
+fn option_changes_only_its_own_quantity() {
     let plain = traffic(100.0, 5, Options::default());
     let changed = traffic(
         100.0,

@@ -201,7 +201,7 @@ impl Path {
         self.sent.iter().filter(|(_, n)| *n == number).map(|(t, _)| *t).collect()
     }
 
-    /// Returns the congestion events that the controller was told of: millisecond and cause.
+    /// Returns the congestion events reported to the controller: millisecond and cause.
     fn events(&self) -> Vec<(u64, &'static str)> {
         let event = |event| match event {
             Event::CongestionEvent(e) if e.is_persistent() => {
@@ -318,7 +318,7 @@ fn timestamps_bring_one_way_delays() {
 /// With random losses in both directions, every byte arrives once, and the sender always has a
 /// timer or a packet to wait for until then.
 #[test]
-fn every_byte_arrives_whatever_is_lost() {
+fn every_byte_arrives_despite_losses() {
     for (seed, recovery) in
         (0..20).flat_map(|seed| [(seed, LossRecovery::NewReno), (seed, LossRecovery::Sack)])
     {

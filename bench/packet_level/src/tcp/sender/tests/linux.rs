@@ -246,7 +246,7 @@ fn four_holes_are_repaired_as_the_pipe_has_room() {
 /// the block from 2 on, RACK (RFC 8985 §6.2) makes Linux send 1 a second time. By RFC 6675 §4 no
 /// segment is sent twice in a recovery, so this sender waits for the timeout.
 #[test]
-fn lost_retransmission_is_not_noticed_in_recovery() {
+fn lost_retransmission_waits_for_the_timeout() {
     let mut s = Script::new(LossRecovery::Sack, 10);
     assert_eq!(s.write(20), numbers(0..10));
     s.after(10);
@@ -286,7 +286,7 @@ fn holes_among_three_blocks_are_lost_when_three_lie_above() {
 /// of 3 and of 6 to 9. The ACK advances the ACK number and also shows the losses, so RFC 6675 §5
 /// counts it as a duplicate. Linux and this sender both send 1, 2, 4 and 5 at once.
 #[test]
-fn one_ack_moves_on_and_shows_losses() {
+fn one_ack_advances_and_shows_losses() {
     let mut s = Script::new(LossRecovery::Sack, 10);
     assert_eq!(s.write(10), numbers(0..10));
     assert_eq!(s.after(10).ack(1, &[(3, 4), (6, 10)]), [1, 2, 4, 5]);

@@ -62,7 +62,7 @@ fn accurate_ecn_reports_every_ack_with_marks() {
 
 /// Retransmissions are ECN-capable, as in ns-2, if the option is set.
 #[test]
-fn retransmissions_are_ecn_capable_where_that_is_asked_for() {
+fn retransmissions_can_be_ecn_capable() {
     let o = TcpOptions { ecn: true, ecn_retransmissions: true, ..options(LossRecovery::NewReno) };
     let mut p = Path::new(reno(), o, 1, &[(3, 1)]);
     p.s.offer(40 * u64::from(MSS));

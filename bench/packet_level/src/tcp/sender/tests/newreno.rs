@@ -122,8 +122,8 @@ fn full_ack_brings_no_burst() {
     assert_eq!(p.s.controller.send_params().window, 5_000);
 }
 
-/// RFC 5681 §3.2: the window does not grow in recovery. The controller is told that the sender was
-/// application-limited.
+/// RFC 5681 §3.2: the window does not grow in recovery. The acknowledgements are reported to the
+/// controller as application-limited.
 #[test]
 fn window_does_not_grow_in_recovery() {
     let o = TcpOptions { rto: RtoOptions::default(), ..options(LossRecovery::NewReno) };

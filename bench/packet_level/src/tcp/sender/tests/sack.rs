@@ -81,7 +81,7 @@ fn timeout_forgets_sacked_segments() {
 
 /// RFC 6675 §2: an ACK without new SACK information is not a duplicate ACK.
 #[test]
-fn acks_that_say_nothing_new_are_no_duplicates() {
+fn acks_without_new_information_are_no_duplicates() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[]);
     p.run(120);
     for _ in 0..5 {
@@ -93,7 +93,7 @@ fn acks_that_say_nothing_new_are_no_duplicates() {
 /// RFC 6675 §5: an ACK that advances resets the count of duplicates. If the ACK has a new block, it
 /// is the first duplicate of the next count (RFC 6675 §2).
 #[test]
-fn ack_that_moves_on_is_the_first_duplicate() {
+fn advancing_ack_with_a_block_is_the_first_duplicate() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[]);
     p.run(120);
     p.s.offer(10_000);

@@ -2,7 +2,7 @@ use super::*;
 use crate::Probes;
 
 /// RFC 6298 §5, rules 5.4 to 5.6, and RFC 6298 §2, rule 2.5: timeouts of 1, 2, 4 s and so on up to
-/// 64 s. The controller is told only of the first (RFC 5681 §3.1).
+/// 64 s. Only the first is reported to the controller (RFC 5681 §3.1).
 #[test]
 fn lost_window_backs_off_to_64_seconds() {
     let drops: Vec<(i64, u32)> =
