@@ -574,6 +574,31 @@ impl Report {
         ));
         self.want(unanswered == 0, "/metrics fell silent");
     }
+
+    /// Checks the server's own counts, and the number of its log files.
+    fn counts(&mut self, scraped: &BTreeMap<String, f64>, files: usize) {
+        let counted = |name: &str| scraped.get(name).copied().unwrap_or_default();
+        let connections = counted("fathom_connections_total");
+        self.say(format_args!(
+            "  {connections} connections, {} handshakes failed, {} retries, {} refused; {} slow headers; {} responses abandoned; {files} log files",
+            counted("fathom_handshakes_failed_total"),
+            counted("fathom_retries_total"),
+            counted("fathom_connections_refused_total") + counted("fathom_connections_refused_client_total"),
+            counted("fathom_slow_headers_total"),
+            counted("fathom_responses_abandoned_total"),
+        ));
+        // The last scrape may be older than the latest connections.
+        self.want(
+            files as f64 <= connections + 50.0,
+            format!("{files} log files of {connections} connections whose handshake was completed"),
+        );
+        let malformed = counted("fathom_requests_malformed_total");
+        let too_large = counted("fathom_requests_fields_too_large_total");
+        self.say(format_args!(
+            "  {malformed} requests reset as malformed, {too_large} answered with 431"
+        ));
+        self.want(malformed > 0.0 && too_large > 0.0, "no request was malformed or too large");
+    }
 }
 
 struct Sample {
@@ -638,32 +663,7 @@ fn withstand(stack: &str, course: &Course) {
     report.served(course, &quiet, &attacked);
     report.server(course, &samples);
     let last = samples.iter().rev().find_map(|s| s.scraped.as_ref()).cloned().unwrap_or_default();
-    let counted = |name: &str| last.get(name).copied().unwrap_or_default();
-    report.say(format_args!(
-        "  {} connections, {} handshakes failed, {} retries, {} refused; {} slow headers; {} responses abandoned; {files} log files",
-        counted("fathom_connections_total"),
-        counted("fathom_handshakes_failed_total"),
-        counted("fathom_retries_total"),
-        counted("fathom_connections_refused_total") + counted("fathom_connections_refused_client_total"),
-        counted("fathom_slow_headers_total"),
-        counted("fathom_responses_abandoned_total"),
-    ));
-    // The last scrape may be older than the latest connections.
-    let connections = counted("fathom_connections_total");
-    report.want(
-        files as f64 <= connections + 50.0,
-        format!("{files} log files of {connections} connections whose handshake was completed"),
-    );
-    report.say(format_args!(
-        "  {} requests reset as malformed, {} answered with 431",
-        counted("fathom_requests_malformed_total"),
-        counted("fathom_requests_fields_too_large_total"),
-    ));
-    report.want(
-        counted("fathom_requests_malformed_total") > 0.0
-            && counted("fathom_requests_fields_too_large_total") > 0.0,
-        "no request was malformed or too large",
-    );
+    report.counts(&last, files);
     let words = server.end();
     report.want(!words.contains("panicked"), format!("the server panicked: {words}"));
     println!("{}", report.text);

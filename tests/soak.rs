@@ -353,6 +353,33 @@ impl Report {
     }
 }
 
+/// Returns the faults of the relay, as `fathom link --fault` takes them.
+fn faults(stack: &str, course: &Course) -> Vec<String> {
+    let mut faults = vec![
+        format!("blackout:{}ms@{}ms", course.blackout.1 * 1e3, course.blackout.0 * 1e3),
+        format!("mtu:{MTU}@{}ms", course.mtu * 1e3),
+    ];
+    // noq 1.4.0 abandons a client's new port if its PATH_CHALLENGE was lost. `migrate` keeps the
+    // former path only if that path was not validated, so noq has no other path and sends at most
+    // three times the bytes that it receives. One in eight connections over this path then stalls
+    // for good.
+    if stack != "noq" {
+        faults.push(format!("rebind@{}ms", course.rebind * 1e3));
+    }
+    faults
+}
+
+/// Starts the relay, and returns it with its address.
+fn start_relay(server: &str, course: &Course, faults: &[String]) -> (FathomProcess, String) {
+    let mut link = fathom();
+    link.args(["link", "--listen", "127.0.0.1:0", "--to", server, "--json", "-"])
+        .args(DAMAGE)
+        .stdout(Stdio::piped());
+    link.args(["--for", &format!("{}s", course.lasts + 30.0)])
+        .args(faults.iter().flat_map(|fault| ["--fault", fault]));
+    start(&mut link, "relaying ")
+}
+
 // The processes of a soak run in real time.
 #[allow(clippy::disallowed_methods)]
 fn soak(stack: &str, course: &Course) {
@@ -366,25 +393,8 @@ fn soak(stack: &str, course: &Course) {
     let (server, port) = serve(
         &[&["--stack", stack, "--root", root.to_str().expect("UTF-8")], &halves[..]].concat(),
     );
-    let address = format!("127.0.0.1:{port}");
-    let mut faults = vec![
-        format!("blackout:{}ms@{}ms", course.blackout.1 * 1e3, course.blackout.0 * 1e3),
-        format!("mtu:{MTU}@{}ms", course.mtu * 1e3),
-    ];
-    // noq 1.4.0 abandons a client's new port if its PATH_CHALLENGE was lost. `migrate` keeps the
-    // former path only if that path was not validated, so noq has no other path and sends at most
-    // three times the bytes that it receives. One in eight connections over this path then stalls
-    // for good.
-    if stack != "noq" {
-        faults.push(format!("rebind@{}ms", course.rebind * 1e3));
-    }
-    let mut link = fathom();
-    link.args(["link", "--listen", "127.0.0.1:0", "--to", &address, "--json", "-"])
-        .args(DAMAGE)
-        .stdout(Stdio::piped());
-    link.args(["--for", &format!("{}s", course.lasts + 30.0)])
-        .args(faults.iter().flat_map(|fault| ["--fault", fault]));
-    let (link, relay) = start(&mut link, "relaying ");
+    let faults = faults(stack, course);
+    let (link, relay) = start_relay(&format!("127.0.0.1:{port}"), course, &faults);
     let began = Instant::now();
     // `fathom load` does not support quiche.
     let client = if stack == "quiche" { "quinn" } else { stack };

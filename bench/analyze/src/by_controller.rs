@@ -144,6 +144,26 @@ fn grouped(sources: Vec<Source>) -> Vec<(Option<String>, Source)> {
 }
 
 fn tables(groups: &[Source]) -> Vec<ControllerTable> {
+    let mut tables: Vec<ControllerTable> =
+        Class::ALL.map(|class| response_table(groups, class)).into();
+    tables.push(connection_table(groups));
+    for table in &mut tables {
+        table.measures.retain(|m| m.controllers.iter().any(|c| c.value.is_some()));
+    }
+    // Without responses, only their count would remain.
+    tables.retain(|t| t.measures.iter().any(|m| m.name != "responses"));
+    tables
+}
+
+/// Returns the response times of a size class.
+fn response_table(groups: &[Source], class: Class) -> ControllerTable {
+    let of = |c: &Connection| c.responses.iter().filter(|r| class.has(r)).map(|r| r.ms).collect();
+    let counts = groups.iter().map(|s| OfController {
+        value: Some(s.responses().filter(|r| class.has(r)).count() as f64),
+        ..OfController::default()
+    });
+    let mut measures =
+        vec![ControllerMeasure { name: "responses".into(), controllers: counts.collect() }];
     let shown = [
         ("median", Of::Quantile(0.5)),
         ("p90", Of::Quantile(0.9)),
@@ -151,20 +171,13 @@ fn tables(groups: &[Source]) -> Vec<ControllerTable> {
         ("p99", Of::Quantile(0.99)),
         ("mean", Of::Mean),
     ];
-    let responses = |class: Class| {
-        let of =
-            |c: &Connection| c.responses.iter().filter(|r| class.has(r)).map(|r| r.ms).collect();
-        let counts = groups.iter().map(|s| OfController {
-            value: Some(s.responses().filter(|r| class.has(r)).count() as f64),
-            ..OfController::default()
-        });
-        let mut measures =
-            vec![ControllerMeasure { name: "responses".into(), controllers: counts.collect() }];
-        measures.extend(
-            shown.map(|(name, statistic)| by_value(format!("{name} (ms)"), groups, of, statistic)),
-        );
-        ControllerTable { title: format!("Response times: {}", class.name), measures }
-    };
+    measures.extend(
+        shown.map(|(name, statistic)| by_value(format!("{name} (ms)"), groups, of, statistic)),
+    );
+    ControllerTable { title: format!("Response times: {}", class.name), measures }
+}
+
+fn connection_table(groups: &[Source]) -> ControllerTable {
     let rtts =
         |c: &Connection| c.series.samples.iter().map(|s| s.rtt.as_secs_f64() * 1e3).collect();
     // Clients are at different distances, so each connection has its own minimum round trip.
@@ -183,7 +196,7 @@ fn tables(groups: &[Source]) -> Vec<ControllerTable> {
     };
     let connections: Vec<Vec<&Connection>> =
         groups.iter().map(|s| s.connections.iter().collect()).collect();
-    let of_connections = vec![
+    let measures = vec![
         by_value("round trip, median (ms)".into(), groups, rtts, Of::Quantile(0.5)),
         by_value("round trip, mean (ms)".into(), groups, rtts, Of::Mean),
         by_value("round trip, p95 (ms)".into(), groups, rtts, Of::Quantile(0.95)),
@@ -198,16 +211,7 @@ fn tables(groups: &[Source]) -> Vec<ControllerTable> {
             Some(window(c)? / 1e3)
         }),
     ];
-    let of_connections =
-        ControllerTable { title: "Round trips, losses, windows".into(), measures: of_connections };
-    let mut tables: Vec<ControllerTable> = Class::ALL.map(responses).into();
-    tables.push(of_connections);
-    for table in &mut tables {
-        table.measures.retain(|m| m.controllers.iter().any(|c| c.value.is_some()));
-    }
-    // Without responses, only their count would remain.
-    tables.retain(|t| t.measures.iter().any(|m| m.name != "responses"));
-    tables
+    ControllerTable { title: "Round trips, losses, windows".into(), measures }
 }
 
 /// Statistic of values.

@@ -237,6 +237,14 @@ impl Battery {
     }
 }
 
+impl Battery {
+    /// Returns the names of the tests of some criteria, such as `5.1.2/deep-buffer`.
+    pub(crate) fn test_names(&self, of: impl Fn(&Criterion) -> bool) -> BTreeSet<String> {
+        let criteria = self.criteria.iter().filter(|criterion| of(criterion));
+        criteria.flat_map(|c| c.tests.iter().map(|test| test_name(&c.section, test))).collect()
+    }
+}
+
 impl Criterion {
     fn check(&self, thresholds: &BTreeMap<String, Threshold>) -> Result<(), Invalid> {
         if self.tests.is_empty() != self.not_applicable.is_some() {
@@ -272,6 +280,11 @@ impl Check {
     pub(crate) fn quantity(&self) -> Result<Quantity<'_>, Invalid> {
         Quantity::named(&self.measure, &self.of, self.beside.as_deref())
     }
+}
+
+/// Returns the name of a test: `5.1.2/deep-buffer`.
+pub(crate) fn test_name(section: &str, test: &Test) -> String {
+    format!("{section}/{}", test.name)
 }
 
 /// Returns the sort key of a section: 5.1.2 comes before 5.1.10.

@@ -8,7 +8,7 @@ use fathom_netsim::backend::Backend;
 use fathom_stacks::{Controller, Stack};
 use toml::{Table, Value};
 
-use crate::battery::{Battery, Criterion, Strength, Test};
+use crate::battery::{Battery, Criterion, Strength, Test, test_name};
 
 /// Axis of a run's key that names its criterion and test.
 pub(crate) const TEST: &str = "test";
@@ -112,55 +112,45 @@ impl JudgePlan {
         (settings.controller, settings.against) = (controller, against);
         let sections: Vec<String> =
             battery.criteria.iter().map(|criterion| criterion.section.clone()).collect();
-        let is_asked = |name: &str, of: &str| match of.strip_suffix(".*") {
-            Some(of) => is_within(name, of),
-            // 5.2 and 5.2.1 are separate criteria; 5.1 is none and stands for everything below it.
-            None if sections.iter().any(|section| section == of) => is_test_of(name, of),
-            None => is_within(name, of),
+        let exists = |of: &str| {
+            sections.iter().any(|section| selects(of, section, &sections))
+                || battery.test_names(|_| true).contains(of)
         };
-        let named = |of: &str| {
-            let mut tests = battery
-                .criteria
-                .iter()
-                .flat_map(|c| c.tests.iter().map(|test| test_name(&c.section, test)));
-            sections.iter().any(|section| is_asked(section, of)) || tests.any(|name| name == of)
-        };
-        if let Some(unknown) = settings.only.iter().find(|of| !named(of)) {
+        if let Some(unknown) = settings.only.iter().find(|of| !exists(of)) {
             return Err(PlanError(format!(
                 "only: '{unknown}' is neither a section nor a test; write one of {}, or 5.2.1/one-to-one, as --criteria has them",
                 sections.join(", ")
             )));
         }
-        let asked = |name: &str| {
-            settings.only.is_empty() || settings.only.iter().any(|of| is_asked(name, of))
-        };
-        let must = |battery: &Battery| -> BTreeSet<String> {
-            let must = battery
-                .criteria
-                .iter()
-                .filter(|c| c.strength == Strength::Must && !c.tests.is_empty());
-            must.flat_map(|c| c.tests.iter().map(|test| test_name(&c.section, test))).collect()
-        };
-        let all = must(&battery);
-        battery.criteria.retain_mut(|Criterion { section, tests, .. }| {
-            tests.retain(|test| asked(&test_name(section, test)));
-            asked(section) || !tests.is_empty()
-        });
-        let left_out = all.difference(&must(&battery)).cloned().collect();
+        let is_must = |criterion: &Criterion| criterion.strength == Strength::Must;
+        let must = battery.test_names(is_must);
+        if !settings.only.is_empty() {
+            let asked = |name: &str| settings.only.iter().any(|of| selects(of, name, &sections));
+            battery.criteria.retain_mut(|Criterion { section, tests, .. }| {
+                tests.retain(|test| asked(&test_name(section, test)));
+                asked(section) || !tests.is_empty()
+            });
+        }
+        let left_out = must.difference(&battery.test_names(is_must)).cloned().collect();
         let mut plan = Self { battery, settings, left_out, runs: Vec::new() };
+        plan.runs = plan.all_runs()?;
+        Ok(plan)
+    }
+
+    /// Returns the runs of all tests that can run on the stack.
+    fn all_runs(&self) -> Result<Vec<StudyRun>, PlanError> {
         let mut runs = Vec::new();
-        for criterion in &plan.battery.criteria {
+        for criterion in &self.battery.criteria {
             for test in &criterion.tests {
                 let name = test_name(&criterion.section, test);
-                let Some(study) = plan.study(&name, test)? else { continue };
-                for mut run in study.runs(plan.settings.scale)? {
+                let Some(study) = self.study(&name, test)? else { continue };
+                for mut run in study.runs(self.settings.scale)? {
                     run.key.insert(TEST.to_owned(), name.clone());
                     runs.push(run);
                 }
             }
         }
-        plan.runs = runs;
-        Ok(plan)
+        Ok(runs)
     }
 
     /// Returns the reference that the controller is compared with.
@@ -214,6 +204,16 @@ impl JudgePlan {
     }
 }
 
+/// Returns whether an entry of [`Settings::only`] selects a section or test. 5.2 and 5.2.1 are
+/// separate criteria; 5.1 is none and stands for everything below it.
+fn selects(of: &str, name: &str, sections: &[String]) -> bool {
+    match of.strip_suffix(".*") {
+        Some(of) => is_within(name, of),
+        None if sections.iter().any(|section| section == of) => is_test_of(name, of),
+        None => is_within(name, of),
+    }
+}
+
 /// Returns whether a section or test equals `of` or is below it: 5.1.2/four-flows is within 5.1.2,
 /// and 5.1.2 is within 5.1.
 fn is_within(name: &str, of: &str) -> bool {
@@ -223,11 +223,6 @@ fn is_within(name: &str, of: &str) -> bool {
 /// Returns whether `name` is this criterion or one of its tests.
 fn is_test_of(name: &str, section: &str) -> bool {
     name.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Returns the name of a test: `5.1.2/deep-buffer`.
-pub(crate) fn test_name(section: &str, test: &Test) -> String {
-    format!("{section}/{}", test.name)
 }
 
 #[cfg(test)]

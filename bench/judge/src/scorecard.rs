@@ -9,10 +9,12 @@ use fathom_experiments::study::StudyRunResult;
 use fathom_netsim::backend::Backend;
 use serde::{Deserialize, Serialize};
 
-use crate::battery::{CPU_PER_ACK, Check, Criterion, Relation, Strength, Test, Threshold, behind};
+use crate::battery::{
+    CPU_PER_ACK, Check, Criterion, Relation, Strength, Test, Threshold, behind, test_name,
+};
 use crate::cpu::CpuPerAck;
 use crate::measure::{Quantity, Requests};
-use crate::plan::{CONTROLLER, JudgePlan, TEST, test_name};
+use crate::plan::{CONTROLLER, JudgePlan, TEST};
 use crate::value::Value;
 use crate::verdict::Verdict;
 

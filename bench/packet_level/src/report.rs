@@ -28,22 +28,6 @@ impl PacketLevelReport {
         }
         total
     }
-
-    /// Returns the sums over all UDP flows. The flow number is that of the first flow.
-    pub fn udp_total(&self) -> UdpReport {
-        let mut total = UdpReport {
-            flow: self.udp.first().map_or(0, |first| first.flow),
-            ..UdpReport::default()
-        };
-        for flow in &self.udp {
-            total.sent += flow.sent;
-            total.arrived += flow.arrived;
-            total.wire_bytes += flow.wire_bytes;
-            total.on += flow.on;
-            total.off += flow.off;
-        }
-        total
-    }
 }
 
 /// Counts of a reliable flow so far.

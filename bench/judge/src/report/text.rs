@@ -5,7 +5,7 @@ use fathom_report::{Column, Grid, capitalised, wrapped};
 
 use super::OURS;
 use crate::changes::Change;
-use crate::scorecard::{JudgedCheck, Scorecard};
+use crate::scorecard::{JudgedCheck, JudgedCriterion, Scorecard};
 use crate::verdict::Verdict;
 
 const WIDTH: usize = 100;
@@ -13,27 +13,7 @@ const WIDTH: usize = 100;
 /// Returns the text; `changes` are the changes since an older scorecard, if one is given.
 pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
     let mut lines = vec![answer(card), String::new()];
-    let column = |name: &str, cells: Vec<String>| Column {
-        name: name.to_owned(),
-        cells,
-        ..Column::default()
-    };
-    let grid = Grid {
-        corner: "criterion of RFC 9743".to_owned(),
-        labels: card.criteria.iter().map(|c| format!("{} {}", c.section, c.title)).collect(),
-        columns: vec![
-            column("asked", card.criteria.iter().map(|c| c.strength.word().to_owned()).collect()),
-            column(
-                "checks",
-                card.criteria
-                    .iter()
-                    .map(|c| c.tests.iter().map(|t| t.checks.len()).sum::<usize>().to_string())
-                    .collect(),
-            ),
-            column("verdict", card.criteria.iter().map(|c| c.verdict.text().to_owned()).collect()),
-        ],
-    };
-    lines.extend(grid.text(WIDTH).lines().map(str::to_owned));
+    lines.extend(criteria(card).text(WIDTH).lines().map(str::to_owned));
     for verdict in [Verdict::Fail, Verdict::NotDecided] {
         let found = of(card, verdict);
         if found.is_empty() {
@@ -43,25 +23,7 @@ pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
         lines.push(format!("{}:", capitalised(verdict.text())));
         lines.extend(found);
     }
-    if let Some(changes) = changes {
-        lines.push(String::new());
-        lines.push("Since the baseline:".to_owned());
-        if changes.is_empty() {
-            lines.push("  no verdict of a check changed".to_owned());
-        }
-        for change in changes {
-            let word = if change.worse { "worse" } else { "better" };
-            lines.push(format!(
-                "  {word}: {} {}: {} ({}), was {} ({})",
-                change.test,
-                change.what,
-                change.now.0.text(),
-                change.now.1,
-                change.before.0.text(),
-                change.before.1
-            ));
-        }
-    }
+    lines.extend(changes.into_iter().flat_map(since_baseline));
     if let Some(cpu) = &card.cpu {
         lines.push(String::new());
         lines.extend(wrapped(&cpu.text(&card.thresholds), WIDTH));
@@ -72,6 +34,48 @@ pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
         lines.extend(wrapped(line, WIDTH));
     }
     lines.join("\n") + "\n"
+}
+
+/// Returns the table of criteria with their verdicts.
+fn criteria(card: &Scorecard) -> Grid {
+    let column = |name: &str, cell: &dyn Fn(&JudgedCriterion) -> String| Column {
+        name: name.to_owned(),
+        cells: card.criteria.iter().map(cell).collect(),
+        ..Column::default()
+    };
+    let checks = |c: &JudgedCriterion| c.tests.iter().map(|t| t.checks.len()).sum::<usize>();
+    Grid {
+        corner: "criterion of RFC 9743".to_owned(),
+        labels: card.criteria.iter().map(|c| format!("{} {}", c.section, c.title)).collect(),
+        columns: vec![
+            column("asked", &|c| c.strength.word().to_owned()),
+            column("checks", &|c| checks(c).to_string()),
+            column("verdict", &|c| c.verdict.text().to_owned()),
+        ],
+    }
+}
+
+/// Lists the changes since an older scorecard.
+fn since_baseline(changes: &[Change]) -> Vec<String> {
+    let line = |change: &Change| {
+        let word = if change.worse { "worse" } else { "better" };
+        let (now, before) = (&change.now, &change.before);
+        format!(
+            "  {word}: {} {}: {} ({}), was {} ({})",
+            change.test,
+            change.what,
+            now.0.text(),
+            now.1,
+            before.0.text(),
+            before.1
+        )
+    };
+    let mut lines = vec![String::new(), "Since the baseline:".to_owned()];
+    if changes.is_empty() {
+        lines.push("  no verdict of a check changed".to_owned());
+    }
+    lines.extend(changes.iter().map(line));
+    lines
 }
 
 /// Summarises the result in a sentence.
