@@ -2,9 +2,9 @@
 //! accepts it, or it runs. Otherwise the page must say why not.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{fmt, fs};
 
 use super::blocks::{Block, Note, blocks};
 use super::commands::{Words, commands, with_options};
@@ -163,20 +163,30 @@ fn plans(page: &Path, folder: &Path) -> Vec<String> {
     faults
 }
 
-fn fathom(words: &[String], folder: &Path) -> Result<(), String> {
+/// A command that failed.
+#[derive(Debug)]
+struct FailedCommand {
+    words: Vec<String>,
+    stderr: String,
+}
+
+impl fmt::Display for FailedCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fathom {}: {}", self.words.join(" "), self.stderr)
+    }
+}
+
+/// Runs a command. A feature that this build lacks is not an error of the page.
+fn fathom(words: &[String], folder: &Path) -> Result<(), FailedCommand> {
     let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(words)
         .current_dir(folder)
         .output()
         .expect("fathom runs");
-    let said = String::from_utf8_lossy(&out.stderr).trim().to_owned();
-    // A feature that this build lacks is not an error of the page.
-    let lacks = said.contains("this build lacks");
-    if out.status.success() || lacks {
-        Ok(())
-    } else {
-        Err(format!("fathom {}: {said}", words.join(" ")))
-    }
+    let stderr = String::from_utf8_lossy(&out.stderr).trim().to_owned();
+    let lacks_feature = stderr.contains("this build lacks");
+    let is_ok = out.status.success() || lacks_feature;
+    is_ok.then_some(()).ok_or_else(|| FailedCommand { words: words.to_owned(), stderr })
 }
 
 #[test]

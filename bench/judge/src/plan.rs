@@ -1,6 +1,6 @@
 //! The battery for one controller: a study for each test, and the runs of all studies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fathom_experiments::scenario::PlanError;
 use fathom_experiments::study::{Study, StudyRun};
@@ -227,6 +227,8 @@ fn is_test_of(name: &str, section: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn plan(only: &str, backend: Backend, scale: f64) -> Result<JudgePlan, PlanError> {
