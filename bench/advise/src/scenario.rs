@@ -141,7 +141,7 @@ impl Scenario {
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
         toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
-            PlanError(format!("line {line}: {}", e.message().replace('\n', " ")))
+            PlanError::because(format!("line {line}: {}", e.message().replace('\n', " ")))
         })
     }
 
@@ -163,7 +163,7 @@ impl Scenario {
     /// # Errors
     /// Returns an error for the first invalid field.
     pub fn plans(&self) -> Result<Vec<(f64, Plan)>, PlanError> {
-        let wrong = |what: String| Err(PlanError(what));
+        let wrong = |what: String| Err(PlanError::because(what));
         if self.classes.is_empty() || self.classes.len() > MOST_CLASSES {
             let n = self.classes.len();
             return wrong(format!(
@@ -185,7 +185,7 @@ impl Scenario {
         let all: f64 = self.classes.iter().map(|class| class.share).sum();
         let plan = |class: &ClassPath| {
             let named = |e: Invalid| {
-                PlanError(e.in_field(format!("class '{}'", class.name.escape_debug())).to_string())
+                e.in_field(format!("class '{}'", class.name.escape_debug()))
             };
             if !(class.share > 0.0 && class.share <= 1e9) {
                 let problem = Invalid::value(&class.share.to_string(), "is not a share");
@@ -193,7 +193,7 @@ impl Scenario {
                 return Err(named(problem.in_field("share")));
             }
             let plan = self.plan(class).map_err(named)?;
-            plan.validate().map_err(|e| named(Invalid::because(e.to_string())))?;
+            plan.validate().map_err(named)?;
             Ok((class.share / all, plan))
         };
         self.classes.iter().map(plan).collect()

@@ -1,7 +1,9 @@
-//! The largest window of a sender, which flow control limits, as plans write it.
+//! The largest window of a sender, as plans write it. Flow control enforces it.
 
 use std::fmt;
 use std::str::FromStr;
+
+use fathom_cc::Invalid;
 
 /// Largest window of a group's senders, which the receivers' flow control enforces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,22 +29,20 @@ impl MaxWindow {
 }
 
 impl FromStr for MaxWindow {
-    type Err = String;
+    type Err = Invalid;
 
     /// Parses `none`, `stack`, or a number of packets such as `68p`.
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
+        let packets = || s.strip_suffix('p')?.parse().ok().filter(|n| (2..=1_000_000).contains(n));
         match s {
             "none" => Ok(Self::Unlimited),
             "stack" => Ok(Self::Stack),
-            _ => {
-                let packets = s.strip_suffix('p').and_then(|n| n.parse().ok());
-                packets.filter(|n| (2..=1_000_000).contains(n)).map(Self::Packets).ok_or_else(|| {
-                    format!(
-                        "'{s}' is not a window; write packets such as 68p (2p to 1000000p), none, \
-                         or stack for the stacks' defaults"
-                    )
-                })
-            }
+            _ => packets().map(Self::Packets).ok_or_else(|| {
+                Invalid::value(s, "is not a window").hint(
+                    "write packets such as 68p (2p to 1000000p), none, or stack for the stacks' \
+                     defaults",
+                )
+            }),
         }
     }
 }
@@ -67,7 +67,7 @@ mod tests {
             assert_eq!(text.parse::<MaxWindow>().unwrap().to_string(), text);
         }
         for wrong in ["", "68", "p", "1p", "1000001p", "-2p", "Stack", "unlimited"] {
-            let line = wrong.parse::<MaxWindow>().unwrap_err();
+            let line = wrong.parse::<MaxWindow>().unwrap_err().to_string();
             assert!(line.contains(&format!("'{wrong}'")) && line.contains("68p"), "{line}");
         }
     }

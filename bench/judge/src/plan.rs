@@ -93,19 +93,21 @@ impl JudgePlan {
     /// if no criterion or test matches a requested name.
     pub fn new(mut battery: Battery, mut settings: Settings) -> Result<Self, PlanError> {
         let spec = |text: &str| {
-            Controller::read(text, settings.stack).map(|c| c.spec()).map_err(PlanError)
+            Controller::read(text, settings.stack).map(|c| c.spec()).map_err(PlanError::from)
         };
         let controller = spec(&settings.controller)?;
         let mut against = Vec::new();
         for text in &settings.against {
             let spec = spec(text)?;
             if against.contains(&spec) {
-                return Err(PlanError(format!("against: '{spec}' is named twice; name it once")));
+                return Err(PlanError::because(format!(
+                    "against: '{spec}' is named twice; name it once"
+                )));
             }
             against.push(spec);
         }
         if against.is_empty() {
-            return Err(PlanError(
+            return Err(PlanError::because(
                 "against: name at least one controller, such as cubic".to_owned(),
             ));
         }
@@ -117,7 +119,7 @@ impl JudgePlan {
                 || battery.test_names(|_| true).contains(of)
         };
         if let Some(unknown) = settings.only.iter().find(|of| !exists(of)) {
-            return Err(PlanError(format!(
+            return Err(PlanError::because(format!(
                 "only: '{unknown}' is neither a section nor a test; write one of {}, or 5.2.1/one-to-one, as --criteria has them",
                 sections.join(", ")
             )));
@@ -161,7 +163,8 @@ impl JudgePlan {
     /// Returns a test as a study; `None` if the stack lacks something that the test needs.
     fn study(&self, name: &str, test: &Test) -> Result<Option<Study>, PlanError> {
         let Settings { controller, against, stack, depth, seeds, backend, .. } = &self.settings;
-        let scenario = toml::to_string(&test.scenario).map_err(|e| PlanError(e.to_string()))?;
+        let scenario =
+            toml::to_string(&test.scenario).map_err(|e| PlanError::because(e.to_string()))?;
         let uses = |axis: &str| {
             scenario.contains(&format!("${axis}")) || scenario.contains(&format!("${{{axis}}}"))
         };
@@ -198,8 +201,8 @@ impl JudgePlan {
         study.insert("seeds".to_owned(), Value::Integer(seeds.unwrap_or(depth.seeds()) as i64));
         study.insert("sweep".to_owned(), Value::Table(sweep));
         study.insert("scenario".to_owned(), Value::Table(scenario));
-        let text = toml::to_string(&study).map_err(|e| PlanError(e.to_string()))?;
-        let study = Study::from_toml(name, &text).map_err(|e| PlanError(format!("{name}: {e}")))?;
+        let text = toml::to_string(&study).map_err(|e| PlanError::because(e.to_string()))?;
+        let study = Study::from_toml(name, &text).map_err(|e| e.in_field(name.to_owned()))?;
         Ok(Some(if *backend == Backend::Virtual { study } else { study.as_far_as(*backend) }))
     }
 }

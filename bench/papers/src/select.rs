@@ -13,7 +13,7 @@ pub fn find<'p>(papers: &'p [Paper], name: &str) -> Result<&'p Paper, PlanError>
         let known: Vec<&str> = papers.iter().map(|paper| paper.name).collect();
         let known =
             if known.is_empty() { "none of this build".to_owned() } else { known.join(", ") };
-        PlanError(format!("no paper '{name}' is reproduced here; write one of {known}"))
+        PlanError::because(format!("no paper '{name}' is reproduced here; write one of {known}"))
     })
 }
 
@@ -48,7 +48,10 @@ pub fn select<'p>(
 fn unknown(paper: &Paper, kind: &str, piece: &str) -> PlanError {
     let ids: Vec<&str> = paper.artefacts.iter().map(|wanted| wanted.id).collect();
     let ids = if ids.is_empty() { "nothing".to_owned() } else { ids.join(", ") };
-    PlanError(format!("no {kind} '{piece}' of {} is reproduced here; there are {ids}", paper.name))
+    PlanError::because(format!(
+        "no {kind} '{piece}' of {} is reproduced here; there are {ids}",
+        paper.name
+    ))
 }
 
 /// Returns the name without the kind. Our own tables, which the paper does not have, are called by

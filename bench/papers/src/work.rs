@@ -31,8 +31,9 @@ pub struct StudyWork {
 impl Overrides {
     /// Returns one of the shipped studies.
     pub(crate) fn named(&self, name: &str) -> Result<StudyWork, PlanError> {
-        let text = shipped(name)
-            .ok_or_else(|| PlanError(format!("no study '{name}' comes with this build")))?;
+        let text = shipped(name).ok_or_else(|| {
+            PlanError::because(format!("no study '{name}' comes with this build"))
+        })?;
         let mut study = Study::from_toml(name, text)?;
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;
@@ -56,9 +57,8 @@ impl Overrides {
                 names.push(name);
             }
         }
-        let named = |name: &str| {
-            self.named(name).map_err(|PlanError(e)| PlanError(format!("study '{name}': {e}")))
-        };
+        let named =
+            |name: &str| self.named(name).map_err(|e| e.in_field(format!("study '{name}'")));
         names.into_iter().map(named).collect()
     }
 }
@@ -151,9 +151,10 @@ mod tests {
         assert_eq!(work[0].runs.len(), 72);
         assert!(work[0].runs.iter().all(|run| run.scenario.stacks() == [Stack::Noq]));
         let error = Overrides { scale: 2.0, ..FULL }.work(&wanted).unwrap_err();
-        assert!(error.0.contains("sdc-figure-4") && error.0.contains("scale"), "{error}");
+        let error = error.to_string();
+        assert!(error.contains("sdc-figure-4") && error.contains("scale"), "{error}");
         let unknown = ArtefactSpec { studies: &["no-such-study"], ..PAPERS[0].artefacts[0] };
-        assert!(FULL.work(&[&unknown]).unwrap_err().0.contains("no-such-study"));
+        assert!(FULL.work(&[&unknown]).unwrap_err().to_string().contains("no-such-study"));
     }
 
     #[test]

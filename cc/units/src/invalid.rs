@@ -44,6 +44,17 @@ impl Invalid {
         self.fields.insert(0, field.into());
         self
     }
+
+    /// Names the table around the outermost field: `rate` becomes `path.rate`. If there is no
+    /// field, the table takes its place.
+    #[must_use]
+    pub fn in_table(mut self, table: &str) -> Self {
+        match self.fields.first_mut() {
+            Some(field) => *field = format!("{table}.{field}").into(),
+            None => self.fields.push(table.to_owned().into()),
+        }
+        self
+    }
 }
 
 impl fmt::Display for Invalid {
@@ -63,6 +74,13 @@ impl fmt::Display for Invalid {
 }
 
 impl std::error::Error for Invalid {}
+
+/// For parsers whose errors are still text.
+impl From<String> for Invalid {
+    fn from(problem: String) -> Self {
+        Self::because(problem)
+    }
+}
 
 /// For readers whose errors are still text.
 impl From<Invalid> for String {
@@ -89,6 +107,9 @@ mod tests {
         assert_eq!(error.to_string(), "'fast' is not a rate; write 10Mbps");
         let error = error.in_field("rate").in_field("path");
         assert_eq!(error.to_string(), "path: rate: 'fast' is not a rate; write 10Mbps");
+        let error = error.in_table("network");
+        assert_eq!(error.to_string(), "network.path: rate: 'fast' is not a rate; write 10Mbps");
+        assert_eq!(Invalid::because("is missing").in_table("path").to_string(), "path: is missing");
         assert_eq!(Invalid::because("two of one kind").to_string(), "two of one kind");
     }
 

@@ -126,7 +126,7 @@ pub fn compare_with(
             })
         },
     );
-    let executed = executed.map_err(|e| PlanError(e.to_string()))?;
+    let executed = executed.map_err(|e| PlanError::because(e.to_string()))?;
     let mut outcomes: BTreeMap<String, Outcome> =
         executed.results.into_iter().map(|of| (of.fingerprint, of.outcome)).collect();
     let mut errors: BTreeMap<usize, ScenarioError> = executed.failed.into_iter().collect();
@@ -238,7 +238,11 @@ fn compared(
 fn of_option(e: ScenarioError) -> ScenarioError {
     let ScenarioError::Rate { error, .. } = e else { return e };
     let change = if error.is_too_high() { "lower" } else { "raise" };
-    PlanError(format!("load: {}; {change} --load, or the rate of the link", error.finding())).into()
+    PlanError::because(format!(
+        "load: {}; {change} --load, or the rate of the link",
+        error.finding()
+    ))
+    .into()
 }
 
 /// Returns the plan as reports show it: controllers in one spelling and, if there is a path, the

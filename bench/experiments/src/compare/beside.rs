@@ -5,7 +5,7 @@ use fathom_netsim::path::parse_rate;
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
 use crate::scenario::{
-    BackgroundSpec, PlanError, Shaping, TcpSettings, Timestamps, TrafficSpec, provided,
+    BackgroundSpec, InField, PlanError, Shaping, TcpSettings, Timestamps, TrafficSpec, provided,
 };
 use crate::stack::{Controller, DATAGRAM, Stack, native_name};
 
@@ -35,7 +35,7 @@ const MOST: u64 = 1_000;
 impl Beside {
     pub(crate) fn read(text: &str) -> Result<Self, PlanError> {
         let wrong = |why: String| {
-            PlanError(format!(
+            PlanError::because(format!(
                 "beside: '{}' {why}; write a controller and how many flows, such as cubic:2 or native:bbr:1; tcp:2 or tcp-reno:1; or udp:2Mbps",
                 text.escape_debug()
             ))
@@ -81,12 +81,11 @@ impl Beside {
     ) -> Result<(), PlanError> {
         let Self::Flows { tcp, controller, .. } = self else { return Ok(()) };
         let stack = if *tcp { Stack::Tcp } else { stack };
-        let read =
-            Controller::read(controller, stack).map_err(|e| PlanError(format!("beside: {e}")))?;
+        let read = Controller::read(controller, stack).in_field("beside")?;
         match read {
             Controller::Fathom(config) => config
                 .check(provided(stack, timestamps, shaping, &TcpSettings::default()))
-                .map_err(|e| PlanError(format!("beside: {e}"))),
+                .map_err(|e| PlanError::because(format!("beside: {e}"))),
             Controller::Native(_) => Ok(()),
         }
     }

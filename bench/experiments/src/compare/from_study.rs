@@ -34,24 +34,23 @@ impl Plan {
         let study = Study::from_toml("compare", text)?;
         if study.absent > 0 {
             let absent = study.absent;
-            return Err(PlanError(format!(
+            return Err(PlanError::because(format!(
                 "sweep: this build lacks the stack of {absent} combinations; leave them out, or build with --features quiche"
             )));
         }
         if study.report != ReportSpec::default() {
-            return Err(PlanError(
-                "report: 'fathom compare' has its own report; leave the table out, or run the study with 'fathom plan run'"
-                    .into(),
+            return Err(PlanError::because(
+                "report: 'fathom compare' has its own report; leave the table out, or run the study with 'fathom plan run'",
             ));
         }
         study.check_built_in()?;
         let specs = study.specs();
         let plan = specs.first().and_then(|first| Self::described(&study, first, &specs));
         let mut plan = plan.ok_or_else(|| {
-            PlanError("scenario.traffic: 'fathom compare' needs a group; write one".into())
+            PlanError::because("scenario.traffic: 'fathom compare' needs a group; write one")
         })?;
-        let checked = plan.check().map_err(|PlanError(e)| {
-            PlanError(format!(
+        let checked = plan.check().map_err(|e| {
+            PlanError::because(format!(
                 "'fathom compare' does not run it: {e}; other studies run with 'fathom plan run'"
             ))
         })?;
@@ -102,7 +101,9 @@ impl Plan {
         let own = self.study(checked)?;
         let own: Vec<_> = own.specs().into_iter().map(|spec| (candidate(spec), spec)).collect();
         let wrong = |what: String| {
-            PlanError(format!("{what}; change it, or run the study with 'fathom plan run'"))
+            PlanError::because(format!(
+                "{what}; change it, or run the study with 'fathom plan run'"
+            ))
         };
         for theirs in specs {
             let which = candidate(theirs);

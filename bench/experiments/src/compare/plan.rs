@@ -1,20 +1,19 @@
 //! Plans: a comparison as data. Every field has a default, and `Plan::check` checks all fields.
 //! `from_study.rs` reads a plan from a study.
 
-use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fathom_cc::{Invalid, Rate};
 use fathom_cc::units::duration_text;
+use fathom_cc::{Invalid, Rate};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::{Path, PathSpec};
 use fathom_netsim::queue::QueueSpec;
 
 use super::beside::Beside;
 use crate::scenario::{
-    Chain, Connections, MaxWindow, Period, PlanError, Shaping, TcpSettings, Timestamps, Web,
-    WebLoad, Workload, check_gso, parse_load, provided,
+    Chain, Connections, InField, MaxWindow, Period, PlanError, Shaping, TcpSettings, Timestamps,
+    Web, WebLoad, Workload, check_gso, parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::check_seeds;
@@ -161,11 +160,10 @@ impl Plan {
     /// # Errors
     /// Returns the first error, with the name of its field.
     pub(crate) fn check(&self) -> Result<Checked, PlanError> {
-        let field = |name: &str, e: String| PlanError(format!("{name}: {e}"));
+        let field = |name: &'static str, e: String| PlanError::because(e).in_field(name);
         let (low, high) = (100_000, 10_000_000_000u64);
-        let rate = |name: &str, text: &str| {
-            let rate: Rate =
-                text.parse().map_err(|e: fathom_cc::Invalid| field(name, e.to_string()))?;
+        let rate = |name: &'static str, text: &str| {
+            let rate: Rate = text.parse().in_field(name)?;
             if !(low..=high).contains(&rate.bits_per_sec()) {
                 return Err(field(
                     name,
@@ -185,7 +183,7 @@ impl Plan {
         if let Some(twice) =
             (1..beside.len()).find(|i| beside[..*i].iter().any(|b| b.name() == beside[*i].name()))
         {
-            return Err(PlanError(format!(
+            return Err(PlanError::because(format!(
                 "beside: '{}' is named twice; write how many flows, such as cubic:2",
                 self.beside[twice]
             )));
@@ -225,7 +223,7 @@ impl Plan {
             ));
         }
         let seeds = check_seeds(self.seed, self.seeds)?;
-        let queue = self.queue.parse().map_err(|e: Invalid| field("queue", e.to_string()))?;
+        let queue = self.queue.parse().in_field("queue")?;
         #[cfg(target_os = "linux")]
         if self.backends.contains(&Backend::Netem) {
             fathom_netsim::backend::netem::has(&queue)
@@ -235,7 +233,7 @@ impl Plan {
         self.stacks
             .iter()
             .try_for_each(|stack| workload.check_stack(*stack))
-            .map_err(|e| field("workload", e))?;
+            .in_field("workload")?;
         self.backends.iter().try_fold(self.gso, |gso, backend| check_gso(gso, *backend))?;
         // The link that bodies cross, where each direction has its own.
         let up =
@@ -252,7 +250,7 @@ impl Plan {
             workload,
             words,
             seeds,
-            max_window: self.max_window.parse().map_err(|e| field("max-window", e))?,
+            max_window: self.max_window.parse().in_field("max-window")?,
         };
         self.refuse_unused_fields(&checked)?;
         Ok(checked)
@@ -268,7 +266,7 @@ impl Plan {
     /// # Errors
     /// Returns an error that names the first such field.
     fn refuse_unused_fields(&self, checked: &Checked) -> Result<(), PlanError> {
-        let refused = |text: String| Err(PlanError(text));
+        let refused = |text: String| Err(PlanError::because(text));
         let web = matches!(checked.workload, Workload::Web(_));
         if self.reference != AUTO && !checked.has_reference() {
             let why =
@@ -361,24 +359,24 @@ impl Plan {
         if self.path.is_empty() {
             return Ok(None);
         }
-        let wrong = |e: &dyn Display| PlanError(format!("path.{e}"));
-        let spec = self.filled_path().expanded().map_err(|e| wrong(&e))?;
-        let path = spec.check_simulated().map_err(|e| wrong(&e))?;
+        let wrong = |e: Invalid| e.in_table("path");
+        let spec = self.filled_path().expanded().map_err(wrong)?;
+        let path = spec.check_simulated().map_err(wrong)?;
         #[cfg(target_os = "linux")]
         if self.backends.contains(&Backend::Netem) {
             let chain = Chain::of_path(path.clone());
-            chain.fits_netem().map_err(|e| wrong(&e))?;
+            chain.fits_netem().map_err(|e| e.in_table("path"))?;
             let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
             queues
                 .try_for_each(fathom_netsim::backend::netem::has)
-                .map_err(|e| wrong(&format!("queue: {e}")))?;
+                .map_err(|e| wrong(PlanError::because(e.to_string()).in_field("queue")))?;
         }
         Ok(Some(path))
     }
 
     /// Returns the workload on a link of this rate, as a scenario writes it and as it is parsed.
     pub(super) fn workload(&self, link: Rate) -> Result<(String, Workload), PlanError> {
-        let part = parse_load(&self.load).map_err(|e| PlanError(format!("load: {e}")))?;
+        let part = parse_load(&self.load).in_field("load")?;
         // Rounds to the percentage as written: 0.55 * 100.0 is not 55.
         let percent = (part * 1e12).round() / 1e10;
         let (name, options) = named_options(&self.workload);
@@ -408,28 +406,28 @@ impl Plan {
                     || (workload.requests().is_none() && workload.model().load().is_none())
                     || !workload.ends() =>
             {
-                Err(PlanError(format!(
+                Err(PlanError::because(format!(
                     "workload: '{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
                     self.workload
                 )))
             }
             Ok(workload) if workload.model().period() != Period::default() => {
-                Err(PlanError(format!(
+                Err(PlanError::because(format!(
                     "workload: '{}' makes requests for a part of the run, but a comparison ends after responses; leave 'from' and 'to' out, or write a study",
                     self.workload
                 )))
             }
             Ok(workload) if workload.requests().is_some_and(|n| n > MOST_RESPONSES) => {
-                Err(PlanError(format!(
+                Err(PlanError::because(format!(
                     "workload: '{}' makes more than {MOST_RESPONSES} responses; write a shorter one",
                     self.workload
                 )))
             }
             Ok(workload) => Ok((words, workload)),
-            Err(e) if !options.is_empty() || e.contains(": responses: ") => {
-                Err(PlanError(format!("workload: {e}")))
+            Err(e) if !options.is_empty() || e.fields.iter().any(|field| field == "responses") => {
+                Err(e.in_field("workload"))
             }
-            Err(_) => Err(PlanError(format!(
+            Err(_) => Err(PlanError::because(format!(
                 "workload: '{}' is not a workload; write packmime, page, media, upload or bulk, or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s",
                 self.workload.escape_debug()
             ))),
@@ -437,31 +435,33 @@ impl Plan {
     }
 
     fn runs(&self) -> Result<Vec<(Stack, Controller)>, PlanError> {
-        let wrong = |e: String| PlanError(format!("controllers: {e}"));
+        let wrong = |e: String| PlanError::because(e).in_field("controllers");
         if self.controllers.is_empty() {
-            return Err(PlanError("controllers: name at least one, such as reno,sync".into()));
+            return Err(PlanError::because("controllers: name at least one, such as reno,sync"));
         }
         if self.backends.is_empty() {
-            return Err(PlanError("backends: name at least one, such as virtual".into()));
+            return Err(PlanError::because("backends: name at least one, such as virtual"));
         }
         if let Some(twice) =
             (1..self.backends.len()).find(|i| self.backends[..*i].contains(&self.backends[*i]))
         {
-            return Err(PlanError(format!(
+            return Err(PlanError::because(format!(
                 "backends: '{}' is named twice; name it once",
                 self.backends[twice]
             )));
         }
         if self.stacks.is_empty() {
-            return Err(PlanError("stacks: name at least one, such as quinn".into()));
+            return Err(PlanError::because("stacks: name at least one, such as quinn"));
         }
         let mut runs: Vec<(Stack, Controller)> = Vec::new();
         for (i, stack) in self.stacks.iter().enumerate() {
             if self.stacks[..i].contains(stack) {
-                return Err(PlanError(format!("stacks: '{stack}' is named twice; name it once")));
+                return Err(PlanError::because(format!(
+                    "stacks: '{stack}' is named twice; name it once"
+                )));
             }
             for spec in &self.controllers {
-                let control = Controller::read(spec, *stack).map_err(wrong)?;
+                let control = Controller::read(spec, *stack).in_field("controllers")?;
                 if let Controller::Fathom(controller_config) = &control {
                     let tcp = TcpSettings::default();
                     let provided = provided(*stack, self.timestamps, self.shaping, &tcp);

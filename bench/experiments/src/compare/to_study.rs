@@ -78,7 +78,7 @@ impl Plan {
     /// # Errors
     /// Returns an error if the plan is wrong.
     pub fn study_text(&self) -> Result<String, PlanError> {
-        toml::to_string(&study_document(self)?).map_err(|e| PlanError(e.to_string()))
+        toml::to_string(&study_document(self)?).map_err(|e| PlanError::because(e.to_string()))
     }
 
     /// Returns the study of the single run on the uncongested network: Reno on the first stack,
@@ -90,7 +90,7 @@ impl Plan {
     pub(super) fn reference_study(&self, checked: &Checked) -> Result<Option<Study>, PlanError> {
         let first = checked.runs.first().filter(|_| checked.has_reference());
         let Some((stack, _)) = first else { return Ok(None) };
-        let reno = Controller::reference(*stack).map_err(PlanError)?.spec();
+        let reno = Controller::reference(*stack).map_err(PlanError::from)?.spec();
         // This run is virtual, whatever the backends of the plan.
         let run = (Backend::Virtual, *stack, &reno);
         let points = vec![(BTreeMap::new(), self.scenario(checked, run, checked.reference))];
@@ -213,8 +213,8 @@ fn in_order<S: Serializer>(axes: &[Axis], to: S) -> Result<S::Ok, S::Error> {
 /// Returns the study that runs a plan, as a document.
 pub(super) fn study_document(plan: &Plan) -> Result<StudyDocument, PlanError> {
     let study = plan.study(&plan.check()?)?;
-    let spec = study.first_spec().ok_or_else(|| PlanError("controllers: none".into()))?;
-    let mut scenario = Table::try_from(spec).map_err(|e| PlanError(e.to_string()))?;
+    let spec = study.first_spec().ok_or_else(|| PlanError::because("controllers: none"))?;
+    let mut scenario = Table::try_from(spec).map_err(|e| PlanError::because(e.to_string()))?;
     scenario.iter_mut().for_each(|(_, value)| escape(value));
     for name in ["backend", "stack"] {
         scenario.insert(name.to_owned(), Value::String(format!("${name}")));

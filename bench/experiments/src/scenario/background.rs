@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::units::parse_duration;
-use fathom_cc::{ControllerConfig, Rate, Time};
+use fathom_cc::{ControllerConfig, Invalid, Rate, Time};
 use fathom_metrics::round;
 use fathom_netsim::sim::{Group, Path, SimHandle};
 use serde::{Deserialize, Serialize};
@@ -70,13 +70,13 @@ pub enum Load {
 }
 
 impl FromStr for Load {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    /// Parses `users:2200 idle 1s..4s` or `udp:5 at 20Mbps on 200ms off 800ms`.
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         let help = || {
-            format!(
-                "'{s}' is not a background load; write users:2200 idle 1s..4s, or udp:5 at 20Mbps on 200ms off 800ms"
-            )
+            Invalid::value(s, "is not a background load")
+                .hint("write users:2200 idle 1s..4s, or udp:5 at 20Mbps on 200ms off 800ms")
         };
         let count = |text: &str| {
             text.trim().parse().ok().filter(|n| (1..=20_000).contains(n)).ok_or_else(help)
@@ -85,27 +85,19 @@ impl FromStr for Load {
             let (users, idle) = rest.split_once(" idle ").ok_or_else(help)?;
             let (low, high) = idle.split_once("..").ok_or_else(help)?;
             let idle = (parse_duration(low)?, parse_duration(high)?);
-            return if idle.0 <= idle.1 {
-                Ok(Self::Users { count: count(users)?, idle })
-            } else {
-                Err(help())
-            };
+            let count = count(users)?;
+            return if idle.0 <= idle.1 { Ok(Self::Users { count, idle }) } else { Err(help()) };
         }
         let rest = s.strip_prefix("udp:").ok_or_else(help)?;
         let (sources, rest) = rest.split_once(" at ").ok_or_else(help)?;
         let (rate, rest) = rest.split_once(" on ").ok_or_else(help)?;
         let (on, off) = rest.split_once(" off ").ok_or_else(help)?;
-        let spell = |text: &str| {
-            parse_duration(text)
-                .map_err(String::from)
-                .and_then(|d| if d.is_zero() { Err(help()) } else { Ok(d) })
+        let spell = |text: &str| match parse_duration(text)? {
+            Duration::ZERO => Err(help()),
+            spell => Ok(spell),
         };
-        Ok(Self::Udp {
-            count: count(sources)?,
-            rate: rate.parse()?,
-            on: spell(on)?,
-            off: spell(off)?,
-        })
+        let (count, rate) = (count(sources)?, rate.parse()?);
+        Ok(Self::Udp { count, rate, on: spell(on)?, off: spell(off)? })
     }
 }
 

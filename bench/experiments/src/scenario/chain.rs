@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fathom_cc::Rate;
+use fathom_cc::{Invalid, Rate};
 use serde::{Deserialize, Serialize};
 
 use fathom_netsim::link::Capacity;
@@ -119,8 +119,8 @@ impl Chain {
     /// Checks whether the kernel can emulate the links of the path.
     ///
     /// # Errors
-    /// Returns one line with the feature that the kernel does not support.
-    pub(crate) fn fits_netem(&self) -> Result<(), String> {
+    /// Returns an error with the field of the path that the kernel cannot emulate.
+    pub(crate) fn fits_netem(&self) -> Result<(), Invalid> {
         let path = self.path.as_deref();
         let mut capacities = path
             .into_iter()
@@ -129,9 +129,13 @@ impl Chain {
         match capacities.find(|(capacity, _)| !matches!(capacity, Capacity::Fixed(_))) {
             None => Ok(()),
             Some((Capacity::Steps(..), _)) => {
-                Err("event: the kernel's links have one rate; leave out steps of it, or use the backend virtual or loopback".into())
+                Err(Invalid::because("the kernel's links have one rate")
+                    .hint("leave out steps of it, or use the backend virtual or loopback")
+                    .in_field("event"))
             }
-            Some(_) => Err("trace: the kernel's links have a rate; write rate, or use the backend virtual or loopback".into()),
+            Some(_) => Err(Invalid::because("the kernel's links have a rate")
+                .hint("write rate, or use the backend virtual or loopback")
+                .in_field("trace")),
         }
     }
 

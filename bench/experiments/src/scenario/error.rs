@@ -1,7 +1,8 @@
 //! Errors of plans, scenarios and runs.
 
-use std::fmt;
+use std::borrow::Cow;
 
+pub use fathom_cc::Invalid as PlanError;
 use fathom_netsim::backend::BackendError;
 use fathom_netsim::path::PathEvent;
 use fathom_traffic::RateOutOfRange;
@@ -9,21 +10,16 @@ use fathom_traffic::RateOutOfRange;
 use crate::http::IdentityError;
 use crate::stack::SetupError;
 
-/// Error in a plan, and how to fix it, in one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanError(pub String);
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Names the field of an error.
+pub(crate) trait InField<T> {
+    /// Names the field around the value that was refused, if one was.
+    fn in_field(self, name: impl Into<Cow<'static, str>>) -> Result<T, PlanError>;
 }
 
-impl std::error::Error for PlanError {}
-
-/// Returns the value of a field; an error begins with the name of the field.
-pub(super) fn field<T>(name: &str, value: Result<T, impl fmt::Display>) -> Result<T, PlanError> {
-    value.map_err(|e| PlanError(format!("{name}: {e}")))
+impl<T, E: Into<PlanError>> InField<T> for Result<T, E> {
+    fn in_field(self, name: impl Into<Cow<'static, str>>) -> Result<T, PlanError> {
+        self.map_err(|error| error.into().in_field(name))
+    }
 }
 
 /// Error of a run.

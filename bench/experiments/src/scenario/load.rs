@@ -241,7 +241,7 @@ fn costs(
             queue: DEEP,
             back_queue: DEEP,
         };
-        let reference = Controller::reference(stack).map_err(PlanError)?;
+        let reference = Controller::reference(stack).map_err(PlanError::from)?;
         let download = Traffic {
             name: "download".into(),
             stack,

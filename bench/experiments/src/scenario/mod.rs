@@ -55,6 +55,7 @@ pub use crate::tcp::{TcpOutcome, TcpSettings};
 pub use background::{Background, BackgroundOutcome, Load};
 pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
+pub(crate) use error::InField;
 pub use error::{PlanError, RunError, ScenarioError};
 pub use fathom_traffic::{Arrivals, PageShape};
 pub use limit_outcome::{LimitOutcome, LimitTimes, SentPackets};
@@ -74,7 +75,7 @@ pub(crate) use responses::ResponseSpool;
 pub(crate) use run::{RunControl, check_loads, goal, run_with};
 pub(crate) use unused::check_used;
 
-pub(crate) use spec::{check_gso, parse_load, parse_responses, provided, toml_message};
+pub(crate) use spec::{check_gso, parse_load, parse_responses, provided, renamed_field};
 pub(crate) use workload::split_options;
 
 use crate::stack::{ClockMisreport, Controller, Stack};

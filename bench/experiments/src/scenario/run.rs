@@ -343,7 +343,9 @@ impl<'a> Run<'a> {
             let (down, up) =
                 (self.links_of(group.from, group.to), self.links_of(group.to, group.from));
             let added = self.packet_level.add(&sim, group, down, up);
-            added.map_err(|e| PlanError(format!("background '{}': {e}", group.name)))?;
+            added.map_err(|e| {
+                PlanError::because(e.to_string()).in_field(format!("background '{}'", group.name))
+            })?;
         }
         Ok(())
     }

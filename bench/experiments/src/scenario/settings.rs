@@ -1,11 +1,12 @@
 //! Settings of connections that scenarios and comparisons share.
 
+use fathom_cc::Invalid;
 use fathom_plugin::{EnableTimestamp, Extension, Offer, ReceiveTimestamps};
 use serde::{Deserialize, Serialize};
 
 /// How requests use connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::EnumString)]
-#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = not_connections)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = Invalid, parse_err_fn = not_connections)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
     /// One connection per request (HTTP/1.0 in the paper).
@@ -29,7 +30,7 @@ pub enum Connections {
     strum::EnumString,
     strum::Display,
 )]
-#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = not_timestamps)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = Invalid, parse_err_fn = not_timestamps)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timestamps {
     /// SYNC_TIMESTAMP next to ACK frames; the sender derives the delay.
@@ -48,7 +49,7 @@ pub enum Timestamps {
 
 /// Whether endpoints send through a shaping socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::EnumString)]
-#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = not_shaping)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = Invalid, parse_err_fn = not_shaping)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shaping {
     /// If the controller needs it.
@@ -60,7 +61,7 @@ pub enum Shaping {
 
 /// Use of a session ticket by the client that holds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::Display)]
-#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = not_resume)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = not_resume)]
 pub enum Resume {
     /// None: every handshake is a full one, and servers send no tickets.
     #[default]
@@ -85,7 +86,7 @@ pub struct Resumption {
 
 /// How the frames of live media are carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::Display)]
-#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = not_transport)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = not_transport)]
 pub enum MediaTransport {
     /// Each frame on a stream of its own, as a response: lost data are retransmitted.
     #[default]
@@ -122,27 +123,23 @@ impl Timestamps {
     }
 }
 
-fn not_connections(s: &str) -> String {
-    format!("'{s}' is not a way to use connections; write fresh or persistent")
+fn not_connections(s: &str) -> Invalid {
+    Invalid::value(s, "is not a way to use connections").hint("write fresh or persistent")
 }
 
-fn not_timestamps(s: &str) -> String {
-    format!(
-        "'{s}' is not a way to carry one-way delays; write lean, paper, timestamp, receive or off"
-    )
+fn not_timestamps(s: &str) -> Invalid {
+    Invalid::value(s, "is not a way to carry one-way delays")
+        .hint("write lean, paper, timestamp, receive or off")
 }
 
-fn not_shaping(s: &str) -> String {
-    format!("'{s}' does not say when packets are shaped; write auto or off")
+fn not_shaping(s: &str) -> Invalid {
+    Invalid::value(s, "does not say when packets are shaped").hint("write auto or off")
 }
 
-fn not_transport(s: &str) -> String {
-    format!("'{}' does not say how frames travel; write stream or datagram", s.escape_debug())
+fn not_transport(s: &str) -> Invalid {
+    Invalid::value(s, "does not say how frames travel").hint("write stream or datagram")
 }
 
-fn not_resume(s: &str) -> String {
-    format!(
-        "'{}' does not say how sessions are resumed; write none, 1rtt or 0rtt",
-        s.escape_debug()
-    )
+fn not_resume(s: &str) -> Invalid {
+    Invalid::value(s, "does not say how sessions are resumed").hint("write none, 1rtt or 0rtt")
 }

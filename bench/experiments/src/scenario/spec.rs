@@ -4,7 +4,7 @@ mod traffic;
 mod values;
 
 use fathom_cc::units::parse_duration;
-use fathom_cc::{Capabilities, Rate};
+use fathom_cc::{Capabilities, Invalid, Rate};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::{PathSpec, parse_range, parse_rate};
 use fathom_netsim::queue::QueueSpec;
@@ -13,14 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::background::Background;
 use super::chain::{Access, AccessQueues, Chain, ChainLink};
-use super::error::field;
+use super::error::InField;
 use super::tcp::TcpSpec;
-use super::{
-    Connections, MaxWindow, Period, PlanError, Scenario, Shaping, Stop, Timestamps, Traffic,
-};
+use super::{Connections, MaxWindow, Period, Scenario, Shaping, Stop, Timestamps, Traffic};
 use crate::stack::{Controller, IDLE, Stack};
 use crate::tcp::TcpSettings;
-pub(crate) use values::{parse_load, parse_responses, toml_message};
+pub(crate) use values::{parse_load, parse_responses, renamed_field};
 use values::{parse_mix, parse_stop, read_toml};
 
 /// A scenario as written in TOML.
@@ -180,6 +178,37 @@ pub struct TrafficSpec {
     pub counted: bool,
 }
 
+/// A group without a name, routers, workload and controller; all other fields as if left out.
+impl Default for TrafficSpec {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            stack: None,
+            load_stack: None,
+            tcp: TcpSpec::default(),
+            from: String::new(),
+            to: String::new(),
+            workload: String::new(),
+            controller: String::new(),
+            connections: Connections::default(),
+            server_delay: false,
+            access: AccessSpec::default(),
+            acks_queue: yes(),
+            packet: packet(),
+            max_window: none(),
+            drift: 0,
+            misreport: None,
+            streams: None,
+            arrivals: Arrivals::default(),
+            priorities: None,
+            in_flight: None,
+            patience: none(),
+            idle_timeout: idle(),
+            counted: yes(),
+        }
+    }
+}
+
 /// Background traffic that loads links: packet-level senders instead of hundreds of connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -289,7 +318,7 @@ impl ScenarioSpec {
     ///
     /// # Errors
     /// Returns the error in the text and its line number, in one line.
-    pub fn from_toml(text: &str) -> Result<Self, PlanError> {
+    pub fn from_toml(text: &str) -> Result<Self, Invalid> {
         read_toml(text)
     }
 
@@ -297,7 +326,7 @@ impl ScenarioSpec {
     ///
     /// # Errors
     /// Returns an error for the first field that is wrong, and advice on how to fix it.
-    pub fn check(&self) -> Result<Scenario, PlanError> {
+    pub fn check(&self) -> Result<Scenario, Invalid> {
         self.check_over(self.network.check()?)
     }
 
@@ -306,63 +335,19 @@ impl ScenarioSpec {
     ///
     /// # Errors
     /// Returns an error that names the first wrong field and how to fix it.
-    pub(crate) fn check_over(&self, chain: Chain) -> Result<Scenario, PlanError> {
-        if self.traffic.is_empty() {
-            return Err(PlanError("traffic: there is none; write at least one [[traffic]]".into()));
-        }
-        let mut traffic: Vec<Traffic> = Vec::new();
-        for spec in &self.traffic {
-            if traffic.iter().any(|t| t.name == spec.name) {
-                return Err(PlanError(format!(
-                    "traffic: '{}' is named twice; give each group its own name",
-                    spec.name
-                )));
-            }
-            traffic.push(spec.check(&chain, self)?);
-        }
-        let mut background: Vec<Background> = Vec::new();
-        for spec in &self.background {
-            if background.iter().any(|b| b.name == spec.name)
-                || traffic.iter().any(|t| t.name == spec.name)
-            {
-                return Err(PlanError(format!(
-                    "background: '{}' is named twice; give each group its own name",
-                    spec.name
-                )));
-            }
-            background.push(spec.check(&chain, self)?);
-        }
-        let stop = field("stop", parse_stop(&self.stop))?;
-        if matches!(stop, Stop::Responses(_))
-            && !traffic.iter().any(|t| t.counted && t.workload.ends())
-        {
-            return Err(PlanError(
-                "stop: no counted traffic completes responses; end at a time, such as 100s, or count web traffic"
-                    .into(),
-            ));
-        }
-        let periods = |t: &&Traffic| t.workload.model().period() != Period::default();
-        if let (Stop::Responses(_), Some(t)) = (stop, traffic.iter().find(periods)) {
-            return Err(PlanError(format!(
-                "stop: '{}' makes requests for a part of the run only; end it at a time, such as 1200s",
-                t.name
-            )));
-        }
-        let warm_up = field("warm-up", parse_duration(&self.warm_up))?;
+    pub(crate) fn check_over(&self, chain: Chain) -> Result<Scenario, Invalid> {
+        let (traffic, background) = self.check_groups(&chain)?;
+        let stop = self.check_stop(&traffic)?;
+        let warm_up = parse_duration(&self.warm_up).in_field("warm-up")?;
         if matches!(stop, Stop::At(end) if end <= warm_up) {
-            return Err(PlanError(format!(
-                "warm-up: '{}' does not end before the run does; shorten it",
-                self.warm_up
-            )));
+            return Err(Invalid::value(&self.warm_up, "does not end before the run does")
+                .hint("shorten it")
+                .in_field("warm-up"));
         }
         self.keep.check(&chain, &traffic)?;
         #[cfg(target_os = "linux")]
         if self.backend == Backend::Netem {
-            chain.fits_netem().map_err(|e| PlanError(format!("network.path.{e}")))?;
-            let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
-            queues
-                .try_for_each(fathom_netsim::backend::netem::has)
-                .map_err(|e| PlanError(format!("network: {e}")))?;
+            check_netem(&chain)?;
         }
         Ok(Scenario {
             chain,
@@ -378,96 +363,154 @@ impl ScenarioSpec {
             keep: self.keep.clone(),
         })
     }
+
+    /// Checks the groups of traffic and of background traffic.
+    fn check_groups(&self, chain: &Chain) -> Result<(Vec<Traffic>, Vec<Background>), Invalid> {
+        if self.traffic.is_empty() {
+            return Err(Invalid::because("there is none")
+                .hint("write at least one [[traffic]]")
+                .in_field("traffic"));
+        }
+        let twice = |name: &str| {
+            Invalid::value(name, "is named twice").hint("give each group its own name")
+        };
+        let group = |kind: &str, name: &str| format!("{kind} '{}'", name.escape_debug());
+        let mut traffic: Vec<Traffic> = Vec::new();
+        for spec in &self.traffic {
+            if traffic.iter().any(|t| t.name == spec.name) {
+                return Err(twice(&spec.name).in_field("traffic"));
+            }
+            traffic.push(spec.check(chain, self).in_field(group("traffic", &spec.name))?);
+        }
+        let mut background: Vec<Background> = Vec::new();
+        for spec in &self.background {
+            if background.iter().any(|b| b.name == spec.name)
+                || traffic.iter().any(|t| t.name == spec.name)
+            {
+                return Err(twice(&spec.name).in_field("background"));
+            }
+            background.push(spec.check(chain, self).in_field(group("background", &spec.name))?);
+        }
+        Ok((traffic, background))
+    }
+
+    /// Checks that the run ends.
+    fn check_stop(&self, traffic: &[Traffic]) -> Result<Stop, Invalid> {
+        let stop = parse_stop(&self.stop).in_field("stop")?;
+        if matches!(stop, Stop::At(_)) {
+            return Ok(stop);
+        }
+        if !traffic.iter().any(|t| t.counted && t.workload.ends()) {
+            return Err(Invalid::because("no counted traffic completes responses")
+                .hint("end at a time, such as 100s, or count web traffic")
+                .in_field("stop"));
+        }
+        match traffic.iter().find(|t| t.workload.model().period() != Period::default()) {
+            None => Ok(stop),
+            Some(t) => Err(Invalid::value(&t.name, "makes requests for a part of the run only")
+                .hint("end it at a time, such as 1200s")
+                .in_field("stop")),
+        }
+    }
+}
+
+/// Checks that the kernel can emulate the links and queues of a chain.
+#[cfg(target_os = "linux")]
+fn check_netem(chain: &Chain) -> Result<(), Invalid> {
+    chain.fits_netem().map_err(|e| e.in_table("network.path"))?;
+    let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
+    queues
+        .try_for_each(fathom_netsim::backend::netem::has)
+        .map_err(|e| Invalid::because(e.to_string()).in_field("network"))
 }
 
 /// Checks the size of a sender's bundles.
 ///
 /// # Errors
 /// Returns an error if the size is out of range, or if the backend sends datagrams one by one.
-pub(crate) fn check_gso(gso: Option<u32>, backend: Backend) -> Result<Option<u32>, PlanError> {
-    match gso {
+pub(crate) fn check_gso(gso: Option<u32>, backend: Backend) -> Result<Option<u32>, Invalid> {
+    let refused = match gso {
         Some(most) if !(2..=64).contains(&most) => {
-            Err(PlanError(format!("gso: '{most}' is no bundle; write 2 to 64 datagrams")))
+            Invalid::value(&most.to_string(), "is no bundle").hint("write 2 to 64 datagrams")
         }
-        Some(_) if backend != Backend::Virtual => Err(PlanError(format!(
-            "gso: on the backend {backend} datagrams leave one by one; leave gso out, or use the backend virtual"
-        ))),
-        gso => Ok(gso),
-    }
+        Some(_) if backend != Backend::Virtual => {
+            Invalid::because(format!("on the backend {backend} datagrams leave one by one"))
+                .hint("leave gso out, or use the backend virtual")
+        }
+        gso => return Ok(gso),
+    };
+    Err(refused.in_field("gso"))
 }
 
 impl NetworkSpec {
-    fn check(&self) -> Result<Chain, PlanError> {
-        let link = || field("network.link", parse_rate(self.link.as_deref().unwrap_or("10Mbps")));
-        let queue =
-            |text: &Option<String>, name: &str, default: &str| -> Result<QueueSpec, PlanError> {
-                field(name, text.as_deref().unwrap_or(default).parse())
-            };
-        let unused = |fields: &[(&str, &Option<String>)]| match fields
-            .iter()
-            .find(|(_, value)| value.is_some())
-        {
-            Some((name, _)) => Err(PlanError(format!(
-                "network.{name}: the topology '{}' sets it; leave it out",
-                self.topology
-            ))),
-            None => Ok(()),
-        };
+    fn check(&self) -> Result<Chain, Invalid> {
         if self.topology != "path" && !self.path.is_empty() {
-            return Err(PlanError(format!(
-                "network.path: the topology '{}' has none; write topology = \"path\", or leave it out",
-                self.topology.escape_debug()
-            )));
+            let topology = self.topology.escape_debug();
+            return Err(Invalid::because(format!("the topology '{topology}' has none"))
+                .hint("write topology = \"path\", or leave it out")
+                .in_field("network.path"));
         }
-        match self.topology.as_str() {
-            "path" => {
-                unused(&[
-                    ("link", &self.link),
-                    ("delay", &self.delay),
-                    ("queue", &self.queue),
-                    ("back-queue", &self.back_queue),
-                ])?;
-                self.path
-                    .check_simulated()
-                    .map(Chain::of_path)
-                    .map_err(|e| PlanError(format!("network.path.{e}")))
+        if self.topology == "path" {
+            self.refuse_unused(&["link", "delay", "queue", "back-queue"])
+                .map_err(|error| error.in_table("network"))?;
+            // The text of an error begins with the path's field.
+            let path = self.path.check_simulated();
+            return path
+                .map(Chain::of_path)
+                .map_err(|e| Invalid::because(format!("network.path.{e}")));
+        }
+        self.chain().map_err(|error| error.in_table("network"))
+    }
+
+    /// Refuses those of these fields that are set, because the topology determines them.
+    fn refuse_unused(&self, fields: &[&'static str]) -> Result<(), Invalid> {
+        let values = [
+            ("link", &self.link),
+            ("delay", &self.delay),
+            ("queue", &self.queue),
+            ("back-queue", &self.back_queue),
+        ];
+        match values.iter().find(|(name, value)| value.is_some() && fields.contains(name)) {
+            None => Ok(()),
+            Some((name, _)) => {
+                Err(Invalid::because(format!("the topology '{}' sets it", self.topology))
+                    .hint("leave it out")
+                    .in_field(*name))
             }
+        }
+    }
+
+    /// Returns the chain of a topology that is not a path.
+    fn chain(&self) -> Result<Chain, Invalid> {
+        let link = || parse_rate(self.link.as_deref().unwrap_or("10Mbps")).in_field("link");
+        let queue = |default: &str| -> Result<QueueSpec, Invalid> {
+            self.queue.as_deref().unwrap_or(default).parse().in_field("queue")
+        };
+        match self.topology.as_str() {
             "dumbbell" => {
-                let forward = queue(&self.queue, "network.queue", "droptail:100p")?;
-                let back_queue = match &self.back_queue {
-                    Some(_) => queue(&self.back_queue, "network.back-queue", "")?,
-                    None => forward,
-                };
-                let delay = field(
-                    "network.delay",
-                    parse_duration(self.delay.as_deref().unwrap_or("20ms")),
-                )?;
+                let forward = queue("droptail:100p")?;
+                let back = self.back_queue.as_deref().map(str::parse).transpose();
+                let back_queue = back.in_field("back-queue")?.unwrap_or(forward);
+                let delay = parse_duration(self.delay.as_deref().unwrap_or("20ms"));
+                let delay = delay.in_field("delay")?;
                 Ok(Chain::dumbbell(ChainLink { rate: link()?, delay, queue: forward, back_queue }))
             }
             "parking-lot" | "one-bottleneck" => {
-                unused(&[("delay", &self.delay), ("back-queue", &self.back_queue)])?;
-                let (rate, queue) =
-                    (link()?, queue(&self.queue, "network.queue", "droptail:136p")?);
-                let one = self.topology == "one-bottleneck";
-                Ok(if one {
+                self.refuse_unused(&["delay", "back-queue"])?;
+                let (rate, queue) = (link()?, queue("droptail:136p")?);
+                Ok(if self.topology == "one-bottleneck" {
                     Chain::one_bottleneck(rate, queue)
                 } else {
                     Chain::parking_lot(rate, queue)
                 })
             }
             "asu" | "emory" => {
-                unused(&[
-                    ("link", &self.link),
-                    ("delay", &self.delay),
-                    ("queue", &self.queue),
-                    ("back-queue", &self.back_queue),
-                ])?;
+                self.refuse_unused(&["link", "delay", "queue", "back-queue"])?;
                 Ok(if self.topology == "asu" { Chain::asu() } else { Chain::emory() })
             }
-            other => Err(PlanError(format!(
-                "network.topology: '{}' is not one; write dumbbell, one-bottleneck, parking-lot, asu or emory",
-                other.escape_debug()
-            ))),
+            other => Err(Invalid::value(other, "is not one")
+                .hint("write dumbbell, one-bottleneck, parking-lot, asu or emory")
+                .in_field("topology")),
         }
     }
 }
@@ -489,42 +532,52 @@ pub(crate) fn provided(
 }
 
 /// Returns the numbers of the routers with these names.
-fn ends(chain: &Chain, from: &str, to: &str) -> Result<(usize, usize), String> {
-    let router = |name: &str, which: &str| {
+fn ends(chain: &Chain, from: &str, to: &str) -> Result<(usize, usize), Invalid> {
+    let router = |name: &str, field: &'static str| {
         chain.router(name).ok_or_else(|| {
-            let known = chain.routers.join(", ");
-            format!(
-                "{which}: '{}' is not a router of this network; write one of {known}",
-                name.escape_debug()
-            )
+            Invalid::value(name, "is not a router of this network")
+                .hint(format!("write one of {}", chain.routers.join(", ")))
+                .in_field(field)
         })
     };
     let (from, to) = (router(from, "from")?, router(to, "to")?);
     if from == to {
-        return Err("from and to are the same router; packets have to cross a link".into());
+        return Err(Invalid::because("from and to are the same router")
+            .hint("packets have to cross a link"));
     }
     Ok((from, to))
 }
 
+/// Checks the name of a group.
+fn check_name(name: &str) -> Result<(), Invalid> {
+    if name.is_empty() || name.contains('/') {
+        return Err(Invalid::because("a name is a word without '/'"));
+    }
+    Ok(())
+}
+
+/// Checks the size of a full packet on the wire.
+fn check_packet(bytes: u16, smallest: u16) -> Result<(), Invalid> {
+    if (smallest..=1_500).contains(&bytes) {
+        return Ok(());
+    }
+    Err(Invalid::because(format!("{bytes} is out of range"))
+        .hint(format!("write {smallest} to 1500 bytes"))
+        .in_field("packet"))
+}
+
 impl BackgroundSpec {
-    fn check(&self, chain: &Chain, scenario: &ScenarioSpec) -> Result<Background, PlanError> {
+    fn check(&self, chain: &Chain, scenario: &ScenarioSpec) -> Result<Background, Invalid> {
         let stack = scenario.stack;
-        let at = |name: &str| format!("background '{}': {name}", self.name.escape_debug());
-        if self.name.is_empty() || self.name.contains('/') {
-            return Err(PlanError(at("a name is a word without '/'")));
-        }
-        let (from, to) = ends(chain, &self.from, &self.to).map_err(|e| PlanError(at(&e)))?;
-        if !(200..=1_500).contains(&self.packet) {
-            return Err(PlanError(at(&format!(
-                "packet: {} is out of range; write 200 to 1500 bytes",
-                self.packet
-            ))));
-        }
+        check_name(&self.name)?;
+        let (from, to) = ends(chain, &self.from, &self.to)?;
+        check_packet(self.packet, 200)?;
         let ours = |(part, controller)| match controller {
             Controller::Fathom(controller_config) => Ok((part, controller_config)),
-            Controller::Native(name) => Err(format!(
-                "native:{name} belongs to a stack; packet-level flows run our controllers"
-            )),
+            Controller::Native(name) => {
+                Err(Invalid::because(format!("native:{name} belongs to a stack"))
+                    .hint("packet-level flows run our controllers"))
+            }
         };
         let mix =
             parse_mix(&self.controller, stack).and_then(|mix| mix.into_iter().map(ours).collect());
@@ -532,108 +585,98 @@ impl BackgroundSpec {
             name: self.name.clone(),
             from,
             to,
-            load: field(&at("workload"), self.workload.parse())?,
+            load: self.workload.parse().in_field("workload")?,
             tcp: (stack == Stack::Tcp)
                 .then(|| scenario.tcp.check(&TcpSpec::default()))
                 .transpose()?,
-            mix: field(&at("controller"), mix)?,
+            mix: mix.in_field("controller")?,
             datagram: self.packet - fathom_netsim::sim::WIRE_OVERHEAD as u16,
-            max_window: field(&at("max-window"), self.packets())?,
-            rtt: field(&at("rtt"), parse_range(&self.rtt))?,
+            max_window: self.packets().in_field("max-window")?,
+            rtt: parse_range(&self.rtt).in_field("rtt")?,
         })
     }
-}
 
-impl BackgroundSpec {
     /// Returns the largest window in packets; `None` for no limit.
-    fn packets(&self) -> Result<Option<u32>, String> {
+    fn packets(&self) -> Result<Option<u32>, Invalid> {
         match self.max_window.parse()? {
-            MaxWindow::Stack => {
-                Err("packet-level flows have no stack; write packets such as 68p, or none".into())
-            }
+            MaxWindow::Stack => Err(Invalid::because("packet-level flows have no stack")
+                .hint("write packets such as 68p, or none")),
             window => Ok(window.packets()),
         }
     }
 }
 
 impl AccessSpec {
-    fn check(&self, default: &Access, flows: Option<u32>) -> Result<Access, PlanError> {
-        if self.hosts.is_some_and(|n| !(1..=10_000).contains(&n)) {
-            return Err(PlanError("access.hosts: write 1 to 10000".into()));
-        }
-        let rate = match self.rate.as_deref() {
-            None => default.rate,
-            Some(text) => match (text.strip_suffix("/flows"), flows) {
-                (Some(whole), Some(flows)) => {
-                    let whole = field("access.rate", parse_rate(whole))?;
-                    Rate::from_bits_per_sec(whole.bits_per_sec() / u64::from(flows))
-                }
-                (Some(_), None) => {
-                    return Err(PlanError(
-                        "access.rate: web traffic has no number of flows to divide by".into(),
-                    ));
-                }
-                (None, _) => field("access.rate", parse_rate(text))?,
-            },
+    /// Returns the access links of a group with this number of flows, if it is fixed.
+    fn check(&self, default: &Access, flows: Option<u32>) -> Result<Access, Invalid> {
+        let range = self.delay.as_deref().map(parse_range).transpose();
+        let queue = self.queue.as_deref().map(str::parse).transpose();
+        let links = || {
+            if self.hosts.is_some_and(|n| !(1..=10_000).contains(&n)) {
+                return Err(Invalid::because("write 1 to 10000").in_field("hosts"));
+            }
+            Ok(Access {
+                hosts: self.hosts.or(default.hosts),
+                rate: self.rate(flows).in_field("rate")?.unwrap_or(default.rate),
+                delay: range.in_field("delay")?.unwrap_or(default.delay),
+                queue: queue.in_field("queue")?.unwrap_or(default.queue),
+                queues: self.queues.unwrap_or(default.queues),
+            })
         };
-        let delay = match self.delay.as_deref() {
-            None => default.delay,
-            Some(text) => field("access.delay", parse_range(text))?,
+        links().map_err(|error| error.in_table("access"))
+    }
+
+    /// Parses the rate of a host's link.
+    fn rate(&self, flows: Option<u32>) -> Result<Option<Rate>, Invalid> {
+        let Some(text) = self.rate.as_deref() else { return Ok(None) };
+        let Some(whole) = text.strip_suffix("/flows") else { return Ok(Some(parse_rate(text)?)) };
+        let Some(flows) = flows else {
+            return Err(Invalid::because("web traffic has no number of flows to divide by"));
         };
-        let queue = match self.queue.as_deref() {
-            None => default.queue,
-            Some(text) => field("access.queue", text.parse())?,
-        };
-        Ok(Access {
-            hosts: self.hosts.or(default.hosts),
-            rate,
-            delay,
-            queue,
-            queues: self.queues.unwrap_or(default.queues),
-        })
+        Ok(Some(Rate::from_bits_per_sec(parse_rate(whole)?.bits_per_sec() / u64::from(flows))))
     }
 }
 
 impl KeepSpec {
-    fn check(&self, chain: &Chain, traffic: &[Traffic]) -> Result<(), PlanError> {
+    fn check(&self, chain: &Chain, traffic: &[Traffic]) -> Result<(), Invalid> {
+        self.check_names(chain, traffic).map_err(|error| error.in_table("keep"))
+    }
+
+    /// Checks the names of links and groups.
+    fn check_names(&self, chain: &Chain, traffic: &[Traffic]) -> Result<(), Invalid> {
         let links: Vec<String> = chain.directed().map(|(_, _, name)| name).collect();
-        let queues = self
-            .queue
-            .iter()
-            .map(|n| ("queue", n))
-            .chain(self.shares.iter().map(|n| ("shares", n)));
-        let others = [("delays", &self.delays), ("bytes", &self.bytes), ("drops", &self.drops)];
-        let others =
-            others.into_iter().flat_map(|(field, names)| names.iter().map(move |n| (field, n)));
-        for (field, name) in queues.chain(others) {
-            if !links.contains(name) {
-                let known = links.join(", ");
-                return Err(PlanError(format!(
-                    "keep.{field}: '{}' is no link; write one of {known}",
-                    name.escape_debug()
-                )));
-            }
+        check_known("queue", &self.queue, &links, "is no link")?;
+        check_known("shares", &self.shares, &links, "is no link")?;
+        check_known("delays", &self.delays, &links, "is no link")?;
+        check_known("bytes", &self.bytes, &links, "is no link")?;
+        check_known("drops", &self.drops, &links, "is no link")?;
+        let groups: Vec<String> = traffic.iter().map(|t| t.name.clone()).collect();
+        check_known("window", &self.window, &groups, "is no traffic")?;
+        check_known("rtt", &self.rtt, &groups, "is no traffic")?;
+        check_known("latency", &self.latency, &groups, "is no traffic")?;
+        match traffic.iter().find(|t| self.latency.contains(&t.name) && !t.stack.on_rustls()) {
+            None => Ok(()),
+            Some(Traffic { stack, .. }) => Err(Invalid::because(format!(
+                "{stack} does not show which bytes its packets carry"
+            ))
+            .hint("run it on quinn or noq")
+            .in_field("latency")),
         }
-        let groups = [("window", &self.window), ("rtt", &self.rtt), ("latency", &self.latency)];
-        for (field, name) in
-            groups.into_iter().flat_map(|(field, names)| names.iter().map(move |n| (field, n)))
-        {
-            if !traffic.iter().any(|t| t.name == *name) {
-                let known = traffic.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", ");
-                return Err(PlanError(format!(
-                    "keep.{field}: '{}' is no traffic; write one of {known}",
-                    name.escape_debug()
-                )));
-            }
-        }
-        let hidden =
-            traffic.iter().find(|t| self.latency.contains(&t.name) && !t.stack.on_rustls());
-        if let Some(Traffic { stack, .. }) = hidden {
-            return Err(PlanError(format!(
-                "keep.latency: {stack} does not show which bytes its packets carry; run it on quinn or noq"
-            )));
-        }
-        Ok(())
+    }
+}
+
+/// Checks that the names in a field are known.
+fn check_known<'a>(
+    field: &'static str,
+    names: impl IntoIterator<Item = &'a String>,
+    known: &[String],
+    problem: &'static str,
+) -> Result<(), Invalid> {
+    match names.into_iter().find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(Invalid::value(name, problem)
+            .hint(format!("write one of {}", known.join(", ")))
+            .in_field(field)),
     }
 }
 

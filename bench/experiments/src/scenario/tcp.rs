@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_cc::units::{parse_duration, parse_whole};
 use fathom_packet_level::{
     AckOptions, GrowthCounting, InitialWindow, LossRecovery, Probes, RtoOptions, TCP_HEADER,
@@ -9,7 +10,7 @@ use fathom_packet_level::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::error::{PlanError, field};
+use super::error::InField;
 use crate::tcp::TcpSettings;
 
 /// TCP settings as written in a scenario or in a group of its traffic. The group's settings take
@@ -97,89 +98,95 @@ impl TcpSpec {
     ///
     /// # Errors
     /// Returns an error for the first field that is wrong, and advice on how to fix it.
-    pub fn check(&self, scenario: &Self) -> Result<TcpSettings, PlanError> {
-        let spec = self.or(scenario);
-        let written = |of: Option<&String>, left_out: &str| {
-            of.map_or_else(|| left_out.to_owned(), Clone::clone)
-        };
-        let time = |name: &str, of: Option<&String>, left_out: &str| {
-            let text = written(of, left_out);
-            let time = field(&format!("tcp.{name}"), parse_duration(&text))?;
-            if time.is_zero() || time > Duration::from_secs(60) {
-                return Err(PlanError(format!(
-                    "tcp.{name}: '{text}' is out of range; write a time up to 60s"
-                )));
-            }
-            Ok(time)
-        };
-        let wrong = |name: &str, text: &str, known: &str| {
-            Err(PlanError(format!(
-                "tcp.{name}: '{}' is not known; write {known}",
-                text.escape_debug()
-            )))
-        };
-        let recovery = match spec.recovery.as_deref() {
+    pub fn check(&self, scenario: &Self) -> Result<TcpSettings, Invalid> {
+        self.or(scenario).settings().map_err(|error| error.in_table("tcp"))
+    }
+
+    /// Checks every field. Fields that are left out have their defaults.
+    fn settings(&self) -> Result<TcpSettings, Invalid> {
+        let recovery = match self.recovery.as_deref() {
             None | Some("sack") => LossRecovery::Sack,
             Some("newreno") => LossRecovery::NewReno,
             Some("reno") => LossRecovery::Reno,
-            Some(other) => return wrong("recovery", other, "sack, newreno or reno"),
+            Some(other) => return Err(unknown("recovery", other, "sack, newreno or reno")),
         };
-        let counting = match spec.counting.as_deref() {
+        let counting = match self.counting.as_deref() {
             None | Some("bytes") => GrowthCounting::Bytes,
             Some("acks") => GrowthCounting::Acks,
-            Some(other) => return wrong("counting", other, "bytes or acks"),
+            Some(other) => return Err(unknown("counting", other, "bytes or acks")),
         };
-        let window = written(spec.initial_window.as_ref(), "10p");
-        let segments = window.strip_suffix('p').and_then(|n| parse_whole(n, 1..=1_000).ok());
-        let Some(segments) = segments.and_then(|n| u32::try_from(n).ok()) else {
-            return wrong("initial-window", &window, "1p to 1000p, such as 2p");
-        };
-        let every = spec.ack_every.unwrap_or(2);
+        let initial_window = InitialWindow::Segments(self.initial_segments()?);
+        let every = self.ack_every.unwrap_or(2);
         if !(1..=100).contains(&every) {
-            return Err(PlanError("tcp.ack-every: write 1 to 100 segments".into()));
+            return Err(Invalid::because("write 1 to 100 segments").in_field("ack-every"));
         }
-        let ack_delay = time("delayed-ack", spec.delayed_ack.as_ref(), "40ms")?;
-        let probes = match spec.probes {
-            None => None,
+        let max_delay = time("delayed-ack", self.delayed_ack.as_deref(), "40ms")?;
+        let probes = match self.probes {
             Some(count @ 1..=2) if recovery == LossRecovery::Sack => {
-                Some(Probes { count, ack_delay })
+                Some(Probes { count, ack_delay: max_delay })
             }
+            None => None,
             Some(_) => {
-                return Err(PlanError("tcp.probes: write 1 or 2, with recovery = \"sack\"".into()));
+                let hint = "write 1 or 2, with recovery = \"sack\"";
+                return Err(Invalid::because(hint).in_field("probes"));
             }
         };
-        let handshake = spec.handshake.unwrap_or(TCP_HEADER);
+        let handshake = self.handshake.unwrap_or(TCP_HEADER);
         if !(TCP_HEADER..=1_500).contains(&handshake) {
-            return Err(PlanError("tcp.handshake: write 40 to 1500 bytes".into()));
+            return Err(Invalid::because("write 40 to 1500 bytes").in_field("handshake"));
         }
-        let idle =
-            spec.idle.as_ref().map(|text| field("tcp.idle", parse_duration(text))).transpose()?;
-        let accurate_ecn = spec.accurate_ecn.unwrap_or(false);
-        let floor = time("min-rto", spec.min_rto.as_ref(), "200ms")?;
-        let initial = time("initial-rto", spec.initial_rto.as_ref(), "1s")?;
-        Ok(TcpSettings {
-            options: TcpOptions {
-                initial_window: InitialWindow::Segments(segments),
-                recovery,
-                limited_transmit: spec.limited_transmit.unwrap_or(true),
-                ecn: spec.ecn.unwrap_or(false) || accurate_ecn,
-                accurate_ecn,
-                probes,
-                handshake,
-                idle,
-                ecn_retransmissions: spec.ecn_retransmissions.unwrap_or(false),
-                rto: RtoOptions { initial, floor, ..RtoOptions::default() },
-                counting,
-                ..TcpOptions::default()
+        let idle = self.idle.as_deref().map(parse_duration).transpose().in_field("idle")?;
+        let accurate_ecn = self.accurate_ecn.unwrap_or(false);
+        let options = TcpOptions {
+            initial_window,
+            recovery,
+            limited_transmit: self.limited_transmit.unwrap_or(true),
+            ecn: self.ecn.unwrap_or(false) || accurate_ecn,
+            accurate_ecn,
+            probes,
+            handshake,
+            idle,
+            ecn_retransmissions: self.ecn_retransmissions.unwrap_or(false),
+            rto: RtoOptions {
+                floor: time("min-rto", self.min_rto.as_deref(), "200ms")?,
+                initial: time("initial-rto", self.initial_rto.as_deref(), "1s")?,
+                ..RtoOptions::default()
             },
-            acks: AckOptions { every, max_delay: ack_delay },
-        })
+            counting,
+            ..TcpOptions::default()
+        };
+        Ok(TcpSettings { options, acks: AckOptions { every, max_delay } })
     }
+
+    /// Parses the number of segments of the first window.
+    fn initial_segments(&self) -> Result<u32, Invalid> {
+        let window = self.initial_window.as_deref().unwrap_or("10p");
+        let segments = window.strip_suffix('p').and_then(|n| parse_whole(n, 1..=1_000).ok());
+        segments
+            .map(|segments| segments as u32)
+            .ok_or_else(|| unknown("initial-window", window, "1p to 1000p, such as 2p"))
+    }
+}
+
+/// Parses the time in a field, or its default, and refuses times that no sender uses.
+fn time(field: &'static str, text: Option<&str>, default: &str) -> Result<Duration, Invalid> {
+    let text = text.unwrap_or(default);
+    let time = parse_duration(text).in_field(field)?;
+    if time.is_zero() || time > Duration::from_secs(60) {
+        let refused = Invalid::value(text, "is out of range").hint("write a time up to 60s");
+        return Err(refused.in_field(field));
+    }
+    Ok(time)
+}
+
+/// Returns the error of a field whose value has no meaning.
+fn unknown(field: &'static str, text: &str, known: &str) -> Invalid {
+    Invalid::value(text, "is not known").hint(format!("write {known}")).in_field(field)
 }
 
 impl Default for TcpSettings {
     fn default() -> Self {
-        TcpSpec::default().check(&TcpSpec::default()).expect("what is left out is right")
+        TcpSpec::default().check(&TcpSpec::default()).expect("the defaults are valid")
     }
 }
 
@@ -188,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn left_out_it_is_as_linux_has_it() {
+    fn defaults_are_those_of_linux() {
         let TcpSettings { options, acks } = TcpSettings::default();
         assert_eq!(
             (options.recovery, options.initial_window),
@@ -203,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_goes_before_the_scenario() {
+    fn settings_of_a_group_override_the_scenario() {
         let some = |text: &str| Some(text.to_owned());
         let scenario =
             TcpSpec { recovery: some("reno"), min_rto: some("1s"), ..TcpSpec::default() };
@@ -216,11 +223,11 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_field_is_named_with_a_hint() {
+    fn errors_name_the_field_and_a_fix() {
         let wrong = |change: fn(&mut TcpSpec), expected: &str| {
             let mut spec = TcpSpec::default();
             change(&mut spec);
-            let PlanError(error) = spec.check(&TcpSpec::default()).unwrap_err();
+            let error = spec.check(&TcpSpec::default()).unwrap_err().to_string();
             assert!(error.starts_with("tcp.") && error.contains(expected), "{error}");
         };
         wrong(|s| s.recovery = Some("tahoe".into()), "write sack, newreno or reno");

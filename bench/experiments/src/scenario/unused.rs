@@ -12,76 +12,152 @@
 //!
 //! An event that comes after the end of a run is known only after the run; reports name it.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_cc::units::duration_text;
 use fathom_netsim::path::{DirectedPath, PathEvent};
 
-use super::{PlanError, Scenario, Timestamps, Traffic};
+use super::{Scenario, Timestamps, Traffic};
 use crate::stack::{Controller, Stack};
 
-/// An option that a scenario sets: its name with its value, and why it has no effect there.
-type Set = (String, Result<(), String>);
+/// An option that a scenario sets.
+struct SetOption<'a> {
+    option: Opt<'a>,
+    /// Why the option has no effect in this scenario.
+    effect: Result<(), NoEffect>,
+}
+
+/// Identifies an option across scenarios.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opt<'a> {
+    /// A field.
+    Field(&'static str),
+    /// An event of the path.
+    Event(PathEvent),
+    /// The deadline of the media in the group with this name.
+    Deadline(&'a str),
+}
+
+/// Reason why an option has no effect in a scenario.
+#[derive(Clone, Copy)]
+enum NoEffect {
+    /// Native controllers run on unmodified stacks, which carry no one-way delays.
+    OnlyNative(Timestamps),
+    /// No stack of the scenario has the setting in this field.
+    OnlyTcp(&'static str),
+    /// Reordering in this field lets packets skip a delay, and there is none.
+    NothingToSkip(&'static str),
+    /// Every datagram of the traffic, of at most this many bytes, passes after the event.
+    AllPass(PathEvent, u16),
+    /// The event has a duration of zero.
+    NoTime(PathEvent),
+    /// The propagation delay is as long as the deadline of the media, or longer.
+    AlwaysLate { deadline: Duration, delay: Duration },
+}
+
+impl NoEffect {
+    /// Returns the error of an option without effect. `path` is the name of the path.
+    fn error(self, path: &str) -> Invalid {
+        match self {
+            Self::OnlyNative(timestamps) => Invalid::because(format!(
+                "native controllers run on the stack as it comes, without '{timestamps}'"
+            ))
+            .hint("leave it out, or compare a controller such as sync")
+            .in_field("timestamps"),
+            Self::OnlyTcp(field) => {
+                let stacks: Vec<&str> = Stack::ALL.iter().map(|stack| stack.name()).collect();
+                Invalid::because("none of these stacks does it")
+                    .hint(format!("leave it out, or add one of {}", stacks.join(", ")))
+                    .in_field(field)
+            }
+            Self::NothingToSkip(field) => {
+                Invalid::because("a packet skips the propagation delay, and there is none")
+                    .hint("add rtt, such as 30ms, or a distance, such as 1%,distance=3")
+                    .in_field(field)
+                    .in_table(path)
+            }
+            Self::AllPass(event, datagram) => Invalid::because(format!(
+                "'{event}': datagrams have {datagram} bytes at most, and all pass"
+            ))
+            .hint("write less, such as mtu:1250@20s")
+            .in_field("event")
+            .in_table(path),
+            Self::NoTime(event) => Invalid::value(&event.to_string(), "lasts no time")
+                .hint("write such as blackout:2s@10s or hold:200ms@10s")
+                .in_field("event")
+                .in_table(path),
+            Self::AlwaysLate { deadline, delay } => Invalid::because(format!(
+                "a deadline of {} is not above the path's one-way delay of {}: every frame would \
+                 miss it",
+                duration_text(deadline),
+                duration_text(delay)
+            ))
+            .hint("write a longer deadline or a shorter RTT")
+            .in_field("workload"),
+        }
+    }
+}
 
 /// Refuses options that have no effect in any of these scenarios that sets them. `path` is the name
 /// of the path in messages.
 ///
 /// # Errors
 /// Returns an error that names the first such option and what to write instead.
-pub(crate) fn check_used(scenarios: &[&Scenario], path: &str) -> Result<(), PlanError> {
-    let all: Vec<Set> = scenarios.iter().flat_map(|scenario| options(scenario, path)).collect();
-    let used: HashSet<&String> =
-        all.iter().filter(|(_, effect)| effect.is_ok()).map(|(name, _)| name).collect();
-    let mut unused = all.iter().filter(|(name, _)| !used.contains(name));
-    unused.find_map(|(_, effect)| effect.clone().err()).map_or(Ok(()), |why| Err(PlanError(why)))
+pub(crate) fn check_used(scenarios: &[&Scenario], path: &str) -> Result<(), Invalid> {
+    let all: Vec<SetOption<'_>> = scenarios.iter().flat_map(|scenario| options(scenario)).collect();
+    let mut used: Vec<Opt<'_>> = Vec::new();
+    for set in all.iter().filter(|set| set.effect.is_ok()) {
+        if !used.contains(&set.option) {
+            used.push(set.option);
+        }
+    }
+    let unused = all.iter().filter(|set| !used.contains(&set.option));
+    match unused.filter_map(|set| set.effect.err()).next() {
+        Some(reason) => Err(reason.error(path)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the options that a scenario sets and whether they have an effect.
-fn options(scenario: &Scenario, path: &str) -> Vec<Set> {
+fn options(scenario: &Scenario) -> Vec<SetOption<'_>> {
     let mut all = vec![];
     if ![Timestamps::Off, Timestamps::default()].contains(&scenario.timestamps) {
-        all.push(("timestamps".to_owned(), timestamps(scenario)));
+        all.push(timestamps(scenario));
     }
     if scenario.mtu_discovery {
-        all.push(("mtu-discovery".to_owned(), of_quic(scenario, "mtu-discovery")));
+        all.push(quic_setting(scenario, "mtu-discovery"));
     }
     if scenario.gso.is_some() {
-        all.push(("gso".to_owned(), of_quic(scenario, "gso")));
+        all.push(quic_setting(scenario, "gso"));
     }
-    if let Some(of) = scenario.chain.path.as_deref() {
-        let ways = [("reorder", &of.down), ("up-reorder", &of.up)];
-        all.extend(ways.iter().filter_map(|(name, way)| reorder(name, way, path)));
-        let events = &of.down.impairments.events;
-        all.extend(events.iter().filter_map(|of| event(of, largest_datagram(scenario), path)));
+    if let Some(path) = scenario.chain.path.as_deref() {
+        all.extend(reorder("reorder", &path.down));
+        all.extend(reorder("up-reorder", &path.up));
+        let events = &path.down.impairments.events;
+        all.extend(events.iter().filter_map(|of| event(*of, largest_datagram(scenario))));
     }
     all.extend(scenario.traffic.iter().filter_map(|traffic| deadline(scenario, traffic)));
     all
 }
 
+/// Returns `Ok` if the option has an effect, and otherwise the reason.
+fn effect(has_effect: bool, otherwise: NoEffect) -> Result<(), NoEffect> {
+    if has_effect { Ok(()) } else { Err(otherwise) }
+}
+
 /// An encoding of one-way delays is used unless every controller is a stack's own.
-fn timestamps(scenario: &Scenario) -> Result<(), String> {
-    let is_ours = |traffic: &Traffic| {
-        traffic.mix.iter().any(|(_, controller)| !matches!(controller, Controller::Native(_)))
-    };
-    if scenario.traffic.iter().any(is_ours) {
-        return Ok(());
-    }
-    Err(format!(
-        "timestamps: native controllers run on the stack as it comes, without '{}'; leave it out, or compare a controller such as sync",
-        scenario.timestamps
-    ))
+fn timestamps(scenario: &Scenario) -> SetOption<'_> {
+    let mut controllers = scenario.traffic.iter().flat_map(|traffic| &traffic.mix);
+    let any_ours = controllers.any(|(_, c)| !matches!(c, Controller::Native(_)));
+    let effect = effect(any_ours, NoEffect::OnlyNative(scenario.timestamps));
+    SetOption { option: Opt::Field("timestamps"), effect }
 }
 
 /// Settings of QUIC stacks are used unless only TCP runs.
-fn of_quic(scenario: &Scenario, name: &str) -> Result<(), String> {
-    if scenario.traffic.iter().any(|traffic| traffic.stack != Stack::Tcp) {
-        return Ok(());
-    }
-    Err(format!(
-        "{name}: none of these stacks does it; leave it out, or add one of {}",
-        Stack::ALL.iter().map(|stack| stack.name()).collect::<Vec<_>>().join(", ")
-    ))
+fn quic_setting<'a>(scenario: &'a Scenario, field: &'static str) -> SetOption<'a> {
+    let any_quic = scenario.traffic.iter().any(|traffic| traffic.stack != Stack::Tcp);
+    SetOption { option: Opt::Field(field), effect: effect(any_quic, NoEffect::OnlyTcp(field)) }
 }
 
 /// Returns the largest UDP payload of the traffic, in bytes.
@@ -92,39 +168,29 @@ fn largest_datagram(scenario: &Scenario) -> u16 {
 }
 
 /// Reordering is used if there is a delay that a packet can skip, or a distance.
-fn reorder(name: &str, way: &DirectedPath, path: &str) -> Option<Set> {
+fn reorder<'a>(field: &'static str, way: &DirectedPath) -> Option<SetOption<'a>> {
     let reorder = way.impairments.reorder;
-    (reorder.part > 0.0).then(|| {
-        let effect = if reorder.distance.is_some() || !way.delay.is_zero() {
-            Ok(())
-        } else {
-            Err(format!(
-                "{path}.{name}: a packet skips the propagation delay, and there is none; add rtt, such as 30ms, or a distance, such as 1%,distance=3"
-            ))
-        };
-        (name.to_owned(), effect)
-    })
+    let reorders = reorder.distance.is_some() || !way.delay.is_zero();
+    let effect = effect(reorders, NoEffect::NothingToSkip(field));
+    (reorder.part > 0.0).then_some(SetOption { option: Opt::Field(field), effect })
 }
 
 /// Events that may touch no packet.
-fn event(event: &PathEvent, datagram: u16, path: &str) -> Option<Set> {
+fn event<'a>(event: PathEvent, datagram: u16) -> Option<SetOption<'a>> {
     let effect = match event {
-        PathEvent::Mtu { payload, .. } if *payload >= datagram => Err(format!(
-            "{path}.event: '{event}': datagrams have {datagram} bytes at most, and all pass; write less, such as mtu:1250@20s"
-        )),
-        PathEvent::Blackout { lasts, .. } | PathEvent::Hold { lasts, .. } if lasts.is_zero() => {
-            Err(format!(
-                "{path}.event: '{event}' lasts no time; write such as blackout:2s@10s or hold:200ms@10s"
-            ))
+        PathEvent::Mtu { payload, .. } => {
+            effect(payload < datagram, NoEffect::AllPass(event, datagram))
         }
-        PathEvent::Mtu { .. } => Ok(()),
+        PathEvent::Blackout { lasts, .. } | PathEvent::Hold { lasts, .. } if lasts.is_zero() => {
+            Err(NoEffect::NoTime(event))
+        }
         _ => return None,
     };
-    Some((format!("event {event}"), effect))
+    Some(SetOption { option: Opt::Event(event), effect })
 }
 
 /// A deadline of media can be met if it is above the propagation delay from servers to clients.
-fn deadline(scenario: &Scenario, traffic: &Traffic) -> Option<Set> {
+fn deadline<'a>(scenario: &Scenario, traffic: &'a Traffic) -> Option<SetOption<'a>> {
     let deadline = traffic.workload.model().deadline()?;
     let chain = &scenario.chain;
     let delay = match chain.path.as_deref() {
@@ -141,14 +207,6 @@ fn deadline(scenario: &Scenario, traffic: &Traffic) -> Option<Set> {
             links + 2 * traffic.access.delay.0
         }
     };
-    let effect = if deadline > delay {
-        Ok(())
-    } else {
-        Err(format!(
-            "workload: a deadline of {} is not above the path's one-way delay of {}: every frame would miss it; write a longer deadline or a shorter RTT",
-            duration_text(deadline),
-            duration_text(delay)
-        ))
-    };
-    Some((format!("deadline of {}", traffic.name), effect))
+    let effect = effect(deadline > delay, NoEffect::AlwaysLate { deadline, delay });
+    Some(SetOption { option: Opt::Deadline(&traffic.name), effect })
 }

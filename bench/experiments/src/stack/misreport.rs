@@ -1,6 +1,8 @@
 //! Receivers that misreport time so that senders send more than their share. They know the queue of
 //! the bottleneck, which real receivers do not know, so no real receiver can misreport better.
 
+use fathom_cc::Invalid;
+
 /// Function that returns the time, in nanoseconds, on a misreporting receiver's clock. Its
 /// arguments are in nanoseconds: the time since the connection began, and the queueing delay that a
 /// packet would find at the bottleneck now.
@@ -30,15 +32,11 @@ pub const MISREPORTS: [(&str, ClockMisreport); 8] = [
 /// Returns the misreport with this name.
 ///
 /// # Errors
-/// Returns one line that lists the known names if the name is unknown.
-pub(crate) fn misreport(name: &str) -> Result<ClockMisreport, String> {
+/// Returns an error that lists the known names if the name is unknown.
+pub(crate) fn misreport(name: &str) -> Result<ClockMisreport, Invalid> {
     let found = MISREPORTS.iter().find(|(known, _)| *known == name);
     found.map(|(_, misreport)| *misreport).ok_or_else(|| {
-        let known: Vec<&str> = MISREPORTS.iter().map(|(known, _)| *known).collect();
-        format!(
-            "'{}' is no way to misreport; write one of {}",
-            name.escape_debug(),
-            known.join(", ")
-        )
+        let known = MISREPORTS.map(|(known, _)| known).join(", ");
+        Invalid::value(name, "is no way to misreport").hint(format!("write one of {known}"))
     })
 }

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 use super::key_text;
 use super::report::ReportSpec;
 use super::substitute::{AxisValue, SpannedError, Variables, is_name, scalar_text};
-use crate::scenario::{PlanError, Scenario, ScenarioSpec, check_used, toml_message};
+use crate::scenario::{PlanError, Scenario, ScenarioSpec, check_used, renamed_field};
 use crate::stack::Stack;
 
 /// Fields of a study.
@@ -120,7 +120,7 @@ impl Study {
                 .iter()
                 .filter(|b| **b == b'\n')
                 .count();
-            PlanError(format!("line {line}: {}", error.message.replace('\n', "; ")))
+            PlanError::because(format!("line {line}: {}", error.message.replace('\n', "; ")))
         };
         let table = DeTable::parse(text).map_err(|e| at_line(toml_error(&e)))?;
         let head = Head::read(&table).map_err(at_line)?;
@@ -164,12 +164,14 @@ impl Study {
         }
         all_used(&head.axes, &used).map_err(at_line)?;
         let absent = match absent {
-            Some((_, why)) if points.is_empty() => return Err(PlanError(format!("stack: {why}"))),
+            Some((_, why)) if points.is_empty() => {
+                return Err(PlanError::because(format!("stack: {why}")));
+            }
             Some((count, _)) => count,
             None => 0,
         };
         if points.is_empty() {
-            return Err(PlanError("skip: every combination is left out; leave out fewer".into()));
+            return Err(PlanError::because("skip: every combination is left out; leave out fewer"));
         }
         let axes = head
             .axes
@@ -200,7 +202,7 @@ impl Study {
             Some((Err(e), stack)) if stack == OPTIONAL_STACK => {
                 Ok(Self { lacks: Some(format!("stack: {e}")), ..study })
             }
-            Some((Err(e), _)) => Err(PlanError(format!("stack: {e}"))),
+            Some((Err(e), _)) => Err(PlanError::because(format!("stack: {e}"))),
         }
     }
 
@@ -240,7 +242,7 @@ impl Study {
 
     /// Checks that this build has the stack of the study.
     pub(crate) fn check_built_in(&self) -> Result<(), PlanError> {
-        self.lacks.as_ref().map_or(Ok(()), |lacks| Err(PlanError(lacks.clone())))
+        self.lacks.as_ref().map_or(Ok(()), |lacks| Err(PlanError::because(lacks.clone())))
     }
 
     /// Returns the scenario of the first combination as written.
@@ -288,8 +290,8 @@ impl Study {
         if self.absent > 0
             || self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack || own(p))
         {
-            return Err(PlanError(
-                "stack: this study compares stacks itself; leave --stack out".into(),
+            return Err(PlanError::because(
+                "stack: this study compares stacks itself; leave --stack out",
             ));
         }
         for point in &mut self.points {
@@ -336,13 +338,11 @@ fn check_points(points: &[Point]) -> Result<(), PlanError> {
 }
 
 fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenario, PlanError> {
-    spec.check().map_err(|PlanError(e)| {
-        PlanError(if key.is_empty() { e } else { format!("{}: {e}", key_text(key)) })
-    })
+    spec.check().map_err(|e| if key.is_empty() { e } else { e.in_field(key_text(key)) })
 }
 
 fn toml_error(e: &toml::de::Error) -> SpannedError {
-    SpannedError::new(e.span().unwrap_or(0..0), toml_message(e.message()))
+    SpannedError::new(e.span().unwrap_or(0..0), e.message())
 }
 
 /// Returns the seeds of a study with this first seed and this number of seeds.
@@ -350,7 +350,7 @@ fn toml_error(e: &toml::de::Error) -> SpannedError {
 /// # Errors
 /// Returns an error if the number of seeds or the last seed is out of range.
 pub(crate) fn check_seeds(first: u64, seeds: u64) -> Result<RangeInclusive<u64>, PlanError> {
-    seeds_in_range(seeds).and_then(|_| check_last_seed(first, seeds)).map_err(PlanError)?;
+    seeds_in_range(seeds).and_then(|_| check_last_seed(first, seeds)).map_err(PlanError::from)?;
     Ok(first..=first + (seeds - 1))
 }
 
@@ -468,6 +468,9 @@ impl<'i> Head<'i> {
     /// Returns the scenario of one combination.
     fn substitute(&self, variables: &mut Variables<'i>) -> Result<Substituted, SpannedError> {
         let filled = variables.substitute_table(self.scenario.get_ref())?;
+        if let Some((span, error)) = renamed_field(&filled) {
+            return Err(SpannedError::new(span, error.to_string()));
+        }
         if let Some(why) = lacks(&filled) {
             return Ok(Substituted::Lacks(why));
         }

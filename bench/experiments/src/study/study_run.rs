@@ -72,13 +72,14 @@ impl Study {
     pub fn runs(&self, scale: f64) -> Result<Vec<StudyRun>, PlanError> {
         self.check_built_in()?;
         if !(scale > 0.0 && scale <= 1.0) {
-            return Err(PlanError(format!(
+            return Err(PlanError::because(format!(
                 "scale: {scale} is out of range; write a number above 0, at most 1, such as 0.1"
             )));
         }
         let mut runs = Vec::new();
         for point in &self.points {
-            let text = toml::to_string(&point.spec).map_err(|e| PlanError(e.to_string()))?;
+            let text =
+                toml::to_string(&point.spec).map_err(|e| PlanError::because(e.to_string()))?;
             let scenario = scaled(&point.scenario, scale);
             let text = text + &path_text(&scenario) + &own_code_text(&scenario);
             for seed in self.seed..self.seed + self.seeds {
@@ -272,7 +273,7 @@ pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, 
     }
     let there: BTreeSet<&str> = runs.iter().map(|run| run.fingerprint.as_str()).collect();
     if let Some(unknown) = fingerprints.iter().find(|wanted| !there.contains(*wanted)) {
-        return Err(PlanError(format!(
+        return Err(PlanError::because(format!(
             "only: no run has the fingerprint {unknown}; 'fathom plan runs' lists them, with the --scale, --seeds, --stack and --backend given to it"
         )));
     }
@@ -297,12 +298,12 @@ fn check_value(runs: &[StudyRun], axis: &str, value: &str) -> Result<(), PlanErr
         } else {
             format!("write one of {}", axes.join(", "))
         };
-        return Err(PlanError(format!("only: there is no axis '{axis}'; {hint}")));
+        return Err(PlanError::because(format!("only: there is no axis '{axis}'; {hint}")));
     }
     if !values.contains(&value) {
         values.sort_unstable();
         values.dedup();
-        return Err(PlanError(format!(
+        return Err(PlanError::because(format!(
             "only: axis {axis} has no value '{value}'; write one of {}",
             values.join(", ")
         )));

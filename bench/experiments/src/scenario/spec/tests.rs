@@ -94,10 +94,8 @@ fn pages_uploads_and_media_are_read() {
         "0.5x1B..1B..1B..1B..1B..1B",
         "1B..1B..1B..1B..1B..1B",
     ] {
-        assert!(
-            format!("pages:2/s with {wrong}").parse::<Workload>().unwrap_err().contains("99th"),
-            "{wrong}"
-        );
+        let error = format!("pages:2/s with {wrong}").parse::<Workload>().unwrap_err();
+        assert!(error.hint.contains("99th"), "{error}");
     }
     let uploads = Workload::Uploads(Uploads { count: 4, bytes: 10_000_000, spread: secs(3) });
     assert_eq!((read("uploads:4x10MB@1s"), uploads.requests()), (uploads, Some(4)));

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use fathom_cc::Time;
 use fathom_cc::units::{parse_duration, parse_whole};
+use fathom_cc::{Invalid, Time};
 use fathom_traffic::{RateOutOfRange, WebRequest};
 
 use super::model::{Form, Model, Work};
 use super::syntax::{parse_bytes, parse_transfers, plural, starts_over};
-use super::{Request, Requests, Source, not_a_workload};
-use crate::scenario::ResponseKind;
+use super::{Request, Requests, Source, in_text, not_a_workload};
+use crate::scenario::{InField, ResponseKind};
 
 /// Bytes of a body that outlasts every run: 100 Gbps for an hour.
 const ENDLESS: u64 = 45_000_000_000_000;
@@ -37,18 +37,18 @@ pub struct Bulk {
 }
 
 /// Parses `100@2s`, `4x10MB`, `1 after 20s`.
-fn read_flows(whole: &str, rest: &str) -> Result<Bulk, String> {
+fn read_flows(whole: &str, rest: &str) -> Result<Bulk, Invalid> {
     let (rest, after) = rest.split_once(" after ").unwrap_or((rest, "0s"));
     let (rest, spread) = rest.split_once('@').unwrap_or((rest, "0s"));
     let (count, size) =
         rest.split_once('x').map_or((rest, None), |(count, size)| (count, Some(size)));
-    let flows = parse_whole(count, 1..=10_000).map_err(|e| format!("{whole}: flows: {e}"))? as u32;
+    let flows = parse_whole(count, 1..=10_000).in_field("flows").map_err(in_text(whole))? as u32;
     let bytes = |size| parse_bytes(size).ok_or_else(|| not_a_workload(whole, EXAMPLES));
     let bytes = size.map(bytes).transpose()?;
     Ok(Bulk { flows, bytes, spread: parse_duration(spread)?, after: parse_duration(after)? })
 }
 
-fn read_bulk(whole: &str, rest: &str) -> Result<Bulk, String> {
+fn read_bulk(whole: &str, rest: &str) -> Result<Bulk, Invalid> {
     let of = parse_transfers(whole, rest, "bulk")?;
     let (flows, bytes, spread) = (of.count, Some(of.bytes), of.spread);
     Ok(Bulk { flows, bytes, spread, after: Duration::ZERO })
@@ -190,9 +190,8 @@ impl Iterator for Spread {
         let nanos =
             self.spread.as_nanos() * u128::from(number) / u128::from((self.count - 1).max(1));
         let after = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        (number < self.count).then(|| {
-            (self.kind)(WebRequest { start: self.first.start + after, ..self.first })
-        })
+        (number < self.count)
+            .then(|| (self.kind)(WebRequest { start: self.first.start + after, ..self.first }))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fathom_cc::units::{parse_duration, parse_whole};
-use fathom_cc::{Rate, Time};
+use fathom_cc::{Invalid, Rate, Time};
 use fathom_netsim::hash::mix;
 use fathom_netsim::path::parse_rate;
 use fathom_traffic::media::{GROUP_OF_PICTURES, LEAD};
@@ -11,9 +11,9 @@ use fathom_traffic::{MediaStream, RateOutOfRange};
 
 use super::model::{Form, Model, Work, no_option};
 use super::syntax::plural;
-use super::{Request, Requests, Source};
+use super::{Request, Requests, Source, in_text};
 use crate::http::send_buffer;
-use crate::scenario::{MediaTransport, ResponseKind};
+use crate::scenario::{InField, MediaTransport, ResponseKind};
 use crate::stack::Stack;
 
 pub(super) const FORMS: &[Form<Media>] =
@@ -37,11 +37,11 @@ pub struct Media {
 }
 
 /// Parses `4 at 2Mbps 30fps deadline 100ms`, optionally with ` for 60s` if streams end.
-fn read(whole: &str, rest: &str) -> Result<Media, String> {
+fn read(whole: &str, rest: &str) -> Result<Media, Invalid> {
     let help = || {
-        format!(
-            "'{whole}' is not a workload; write media:4 at 2Mbps 30fps deadline 100ms (1 to 240 \
-             fps), with ' for 60s' at the end if streams end"
+        Invalid::value(whole, "is not a workload").hint(
+            "write media:4 at 2Mbps 30fps deadline 100ms (1 to 240 fps), with ' for 60s' at the \
+             end if streams end",
         )
     };
     let (rest, length) =
@@ -49,8 +49,8 @@ fn read(whole: &str, rest: &str) -> Result<Media, String> {
     let (streams, rest) = rest.split_once(" at ").ok_or_else(help)?;
     let (rest, deadline) = rest.split_once(" deadline ").ok_or_else(help)?;
     let (rate, fps) = rest.trim().split_once(' ').ok_or_else(help)?;
-    let streams = parse_whole(streams.trim(), 1..=10_000)
-        .map_err(|e| format!("{whole}: streams: {e}"))? as u32;
+    let streams =
+        parse_whole(streams.trim(), 1..=10_000).in_field("streams").map_err(in_text(whole))? as u32;
     let fps = fps.trim().strip_suffix("fps").and_then(|fps| fps.trim().parse::<u32>().ok());
     let fps = fps.filter(|fps| (1..=240).contains(fps)).ok_or_else(help)?;
     let deadline = parse_duration(deadline.trim())?;
@@ -100,11 +100,11 @@ impl Model for Media {
         "Which controller misses the fewest deadlines?"
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Invalid> {
         if name != "transport" {
             return Err(no_option(name, "write transport"));
         }
-        self.transport = value.parse().map_err(|e| format!("transport: {e}"))?;
+        self.transport = value.parse().in_field("transport")?;
         Ok(())
     }
 
@@ -116,12 +116,11 @@ impl Model for Media {
         Some(u64::from(self.streams) * self.frames()?)
     }
 
-    fn check_stack(&self, stack: Stack) -> Result<(), String> {
+    fn check_stack(&self, stack: Stack) -> Result<(), Invalid> {
         if self.transport == MediaTransport::Datagram && !stack.is_everywhere() {
             let others = Stack::names(Stack::is_everywhere);
-            return Err(format!(
-                "transport=datagram: {stack} sends no datagrams here; use {others}"
-            ));
+            let refused = Invalid::because(format!("{stack} sends no datagrams here"));
+            return Err(refused.hint(format!("use {others}")).in_field("transport=datagram"));
         }
         Ok(())
     }

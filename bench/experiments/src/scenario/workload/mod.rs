@@ -20,7 +20,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fathom_cc::Rate;
+use fathom_cc::{Invalid, Rate};
 
 pub(crate) use model::{Model, OwnFields};
 pub(super) use request::largest;
@@ -57,7 +57,7 @@ macro_rules! workloads {
             }
 
             /// Parses a workload without options.
-            fn read(whole: &str) -> Result<Self, String> {
+            fn read(whole: &str) -> Result<Self, Invalid> {
                 let (name, rest) = whole.split_once(':').unwrap_or((whole, ""));
                 $(if let Some(form) = $file::FORMS.iter().find(|form| form.name == name) {
                     return (form.read)(whole, rest).map(Self::$variant);
@@ -180,38 +180,39 @@ impl Workload {
     ///
     /// # Errors
     /// Returns an error that says what to write instead if the stack cannot run the workload.
-    pub(crate) fn check_stack(&self, stack: Stack) -> Result<(), String> {
+    pub(crate) fn check_stack(&self, stack: Stack) -> Result<(), Invalid> {
         if stack == Stack::Tcp && !self.model().runs_on_tcp() {
-            return Err(
-                "TCP here has one request at a time and no uploads; use a stack of QUIC".into()
-            );
+            return Err(Invalid::because("TCP here has one request at a time and no uploads")
+                .hint("use a stack of QUIC"));
         }
         let resume = self.resumption().resume;
         if resume != Resume::None && !stack.on_rustls() {
-            return Err(format!(
-                "resume={resume}: {stack} does not resume sessions here; use quinn or noq"
-            ));
+            return Err(Invalid::because(format!("{stack} does not resume sessions here"))
+                .hint("use quinn or noq")
+                .in_field(format!("resume={resume}")));
         }
         self.model().check_stack(stack)
     }
 }
 
 impl FromStr for Workload {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         let (words, options) = split_options(s);
         let mut workload = Self::read(words)?;
         for option in options {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            workload.model_mut().set(name, value).map_err(|e| format!("{s}: {e}"))?;
+            workload.model_mut().set(name, value).map_err(in_text(s))?;
         }
         match workload.resumption() {
             Resumption { resume: Resume::None, tickets }
                 if tickets != Resumption::default().tickets =>
             {
-                Err(format!(
-                    "{s}: tickets: nobody resumes with them; write resume=1rtt or resume=0rtt, too"
+                Err(in_text(s)(
+                    Invalid::because("no connection resumes a session")
+                        .hint("write resume=1rtt or resume=0rtt, too")
+                        .in_field("tickets"),
                 ))
             }
             _ => Ok(workload),
@@ -219,12 +220,17 @@ impl FromStr for Workload {
     }
 }
 
+/// Returns a function that names the workload `text` as the place of an error.
+fn in_text(text: &str) -> impl Fn(Invalid) -> Invalid {
+    |error| error.in_field(text.escape_debug().to_string())
+}
+
 /// Returns the error of a text that is not a workload.
-fn not_a_workload(text: &str, examples: &[&str]) -> String {
+fn not_a_workload(text: &str, examples: &[&str]) -> Invalid {
     let (last, others) = examples.split_last().unwrap_or((&"", &[]));
     let examples = match others {
         [] => (*last).to_owned(),
         others => format!("{} or {last}", others.join(", ")),
     };
-    format!("'{text}' is not a workload; write {examples}")
+    Invalid::value(text, "is not a workload").hint(format!("write {examples}"))
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_traffic::{Arrivals, RateOutOfRange};
 
 use super::{Period, Source, WebLoad};
@@ -14,7 +15,7 @@ pub(super) struct Form<M> {
     /// Name before the colon.
     pub(super) name: &'static str,
     /// Parses the workload from the whole text, without options, and the text after the colon.
-    pub(super) read: fn(&str, &str) -> Result<M, String>,
+    pub(super) read: fn(&str, &str) -> Result<M, Invalid>,
     /// Examples for errors.
     pub(super) examples: &'static [&'static str],
 }
@@ -67,7 +68,7 @@ pub(crate) trait Model: fmt::Debug {
     ///
     /// # Errors
     /// Returns an error if the workload does not have this option or the value is wrong.
-    fn set(&mut self, name: &str, _value: &str) -> Result<(), String> {
+    fn set(&mut self, name: &str, _value: &str) -> Result<(), Invalid> {
         Err(no_option(name, "leave it out"))
     }
 
@@ -114,7 +115,7 @@ pub(crate) trait Model: fmt::Debug {
     ///
     /// # Errors
     /// Returns an error that says what to write instead.
-    fn check_stack(&self, _stack: Stack) -> Result<(), String> {
+    fn check_stack(&self, _stack: Stack) -> Result<(), Invalid> {
         Ok(())
     }
 
@@ -197,6 +198,6 @@ pub(crate) trait Model: fmt::Debug {
 }
 
 /// Returns the error of an option that a workload does not have.
-pub(super) fn no_option(name: &str, hint: &str) -> String {
-    format!("{}: not an option here; {hint}", name.escape_debug())
+pub(super) fn no_option(name: &str, hint: &'static str) -> Invalid {
+    Invalid::because("not an option here").hint(hint).in_field(name.escape_debug().to_string())
 }

@@ -1,5 +1,6 @@
 //! Web pages, as browsers load them: visits of page views. A response is a page view.
 
+use fathom_cc::Invalid;
 use fathom_traffic::pages::{IN_FLIGHT, MOST_OBJECTS, MOST_VIEWS, SIZE_QUANTILES, WAVES};
 use fathom_traffic::{PageShape, RateOutOfRange, Visit};
 
@@ -36,10 +37,13 @@ pub struct Pages {
 
 /// Parses `2/s` or `60% of 10Mbps`, optionally with the objects of the pages:
 /// `2/s with 20kB,4x50kB,20x30kB`.
-fn read(whole: &str, rest: &str) -> Result<Pages, String> {
+fn read(whole: &str, rest: &str) -> Result<Pages, Invalid> {
     let help = || {
-        format!(
-            "'{whole}' is not a workload; write pages:2/s (page views), pages:60% of 10Mbps, pages:2/s with 20kB,4x50kB,20x30kB (objects of each wave, 4 waves at most), or pages:2/s with 3.5x1kB..4kB..9kB..40kB..200kB..2MB (objects of a page on average, and their size's 5th, 25th, 50th, 75th, 90th and 99th percentile)"
+        Invalid::value(whole, "is not a workload").hint(
+            "write pages:2/s (page views), pages:60% of 10Mbps, pages:2/s with \
+             20kB,4x50kB,20x30kB (objects of each wave, 4 waves at most), or pages:2/s with \
+             3.5x1kB..4kB..9kB..40kB..200kB..2MB (objects of a page on average, and their size's \
+             5th, 25th, 50th, 75th, 90th and 99th percentile)",
         )
     };
     let (rest, period) = parse_period(whole, rest)?;
@@ -119,7 +123,7 @@ impl Model for Pages {
         "Which controller loads these pages fastest?"
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Invalid> {
         set_resumption(&mut self.resumption, name, value)
     }
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_cc::units::{parse_duration, parse_whole};
 use fathom_netsim::path::parse_rate;
 
 use super::model::no_option;
-use super::{Period, WebLoad};
-use crate::scenario::{Resumption, parse_load};
+use super::{Period, WebLoad, in_text};
+use crate::scenario::{InField, Resumption, parse_load};
 
 /// Splits options such as ` resume=0rtt tickets=40%` off the end of a workload.
 pub(crate) fn split_options(s: &str) -> (&str, Vec<&str>) {
@@ -22,7 +23,7 @@ pub(crate) fn split_options(s: &str) -> (&str, Vec<&str>) {
 }
 
 /// Splits ` from 200s to 400s` off the end of a workload, if present.
-pub(super) fn parse_period<'a>(whole: &str, rest: &'a str) -> Result<(&'a str, Period), String> {
+pub(super) fn parse_period<'a>(whole: &str, rest: &'a str) -> Result<(&'a str, Period), Invalid> {
     let (rest, until) =
         rest.split_once(" to ").map_or((rest, None), |(rest, until)| (rest, Some(until)));
     let (rest, from) = rest.split_once(" from ").unwrap_or((rest, "0s"));
@@ -30,15 +31,14 @@ pub(super) fn parse_period<'a>(whole: &str, rest: &'a str) -> Result<(&'a str, P
     let period = Period { from: parse_duration(from)?, until };
     if until.is_some_and(|until| until <= period.from) {
         let kind = whole.split(':').next().unwrap_or("web");
-        return Err(format!(
-            "'{whole}' ends before it begins; write {kind}:95% of 10Mbps from 200s to 400s"
-        ));
+        return Err(Invalid::value(whole, "ends before it begins")
+            .hint(format!("write {kind}:95% of 10Mbps from 200s to 400s")));
     }
     Ok((rest, period))
 }
 
 /// Parses `60% of 10Mbps`; `None` if the text has no ` of `.
-pub(super) fn parse_part(text: &str) -> Option<Result<WebLoad, String>> {
+pub(super) fn parse_part(text: &str) -> Option<Result<WebLoad, Invalid>> {
     let (load, of) = text.split_once(" of ")?;
     let part = parse_load(load.trim());
     Some(part.and_then(|part| Ok(WebLoad::Computed { part, of: parse_rate(of.trim())? })))
@@ -49,15 +49,16 @@ pub(super) fn set_resumption(
     resumption: &mut Resumption,
     name: &str,
     value: &str,
-) -> Result<(), String> {
+) -> Result<(), Invalid> {
     match name {
-        "resume" => resumption.resume = value.parse().map_err(|e| format!("resume: {e}"))?,
+        "resume" => resumption.resume = value.parse().in_field("resume")?,
         "tickets" => {
             let part = value.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok());
             let part = part.filter(|percent| (0.0..=100.0).contains(percent));
             resumption.tickets = part.ok_or_else(|| {
-                let value = value.escape_debug();
-                format!("tickets: '{value}' is not a part of the connections; write a percentage such as 40%")
+                Invalid::value(value, "is not a part of the connections")
+                    .hint("write a percentage such as 40%")
+                    .in_field("tickets")
             })? / 100.0;
         }
         _ => return Err(no_option(name, "write resume or tickets")),
@@ -83,17 +84,17 @@ pub(super) struct Transfers {
 }
 
 /// Parses the `COUNTxSIZE@INTERVAL` of `bulk:COUNTxSIZE@INTERVAL` or `uploads:`.
-pub(super) fn parse_transfers(whole: &str, rest: &str, kind: &str) -> Result<Transfers, String> {
+pub(super) fn parse_transfers(whole: &str, rest: &str, kind: &str) -> Result<Transfers, Invalid> {
     let help = || {
-        format!(
-            "'{whole}' is not a workload; write {kind}:COUNTxSIZE@INTERVAL such as {kind}:4x10MB@100ms (kB, MB)"
-        )
+        Invalid::value(whole, "is not a workload")
+            .hint(format!("write {kind}:COUNTxSIZE@INTERVAL such as {kind}:4x10MB@100ms (kB, MB)"))
     };
     let (rest, every) = rest.split_once('@').unwrap_or((rest, "0ms"));
     let (count, size) = rest.split_once('x').ok_or_else(help)?;
-    let count = parse_whole(count, 1..=1_000_000);
-    let count =
-        count.map_err(|e| format!("{whole}: responses: {e}, such as {kind}:4x10MB"))? as u32;
+    let count = parse_whole(count, 1..=1_000_000).map_err(|e| {
+        let hint = format!("{}, such as {kind}:4x10MB", e.hint);
+        in_text(whole)(e.hint(hint).in_field("responses"))
+    })? as u32;
     let every = parse_duration(every).map_err(|_| help())?;
     let bytes = parse_bytes(size).ok_or_else(help)?;
     Ok(Transfers { count, bytes, spread: every.saturating_mul(count - 1) })

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_traffic::RateOutOfRange;
 
 use super::bulk::{Spread, transfer};
@@ -28,7 +29,7 @@ pub struct Uploads {
     pub spread: Duration,
 }
 
-fn read(whole: &str, rest: &str) -> Result<Uploads, String> {
+fn read(whole: &str, rest: &str) -> Result<Uploads, Invalid> {
     let of = parse_transfers(whole, rest, "uploads")?;
     Ok(Uploads { count: of.count, bytes: of.bytes, spread: of.spread })
 }

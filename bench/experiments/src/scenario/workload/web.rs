@@ -1,5 +1,6 @@
 //! Web traffic after PackMime: one request per connection, as in the papers' experiments.
 
+use fathom_cc::Invalid;
 use fathom_traffic::{Arrivals, Options, PackMime, RateOutOfRange, WebRequest};
 
 use super::model::{Form, Model, OwnFields, Work};
@@ -30,7 +31,7 @@ pub struct Web {
     pub resumption: Resumption,
 }
 
-fn read(whole: &str, rest: &str) -> Result<Web, String> {
+fn read(whole: &str, rest: &str) -> Result<Web, Invalid> {
     let (rest, period) = parse_period(whole, rest)?;
     Ok(Web {
         load: parse_part(rest).ok_or_else(|| not_a_workload(whole, EXAMPLES))??,
@@ -66,7 +67,7 @@ impl Model for Web {
         "Which controller serves these requests fastest?"
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Invalid> {
         set_resumption(&mut self.resumption, name, value)
     }
 

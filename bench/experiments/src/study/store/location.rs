@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use fathom_cc::Invalid;
+
 /// Location of results: a folder, or a prefix in an object store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
@@ -52,17 +54,18 @@ impl From<&Path> for Location {
 }
 
 impl FromStr for Location {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         let Some((scheme, rest)) = s.split_once("://") else { return Ok(Self::Folder(s.into())) };
         match scheme {
             "file" if rest.starts_with('/') => Ok(Self::Folder(rest.into())),
             scheme if SCHEMES.contains(&scheme) && !rest.trim_matches('/').is_empty() => {
                 Ok(Self::Objects(s.trim_end_matches('/').to_owned()))
             }
-            _ => Err(format!(
-                "'{s}' is no place for results; write a folder, or s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, file:///folder"
+            _ => Err(Invalid::value(s, "is no place for results").hint(
+                "write a folder, or s3://bucket/prefix, gs://bucket/prefix, \
+                 az://container/prefix, file:///folder",
             )),
         }
     }

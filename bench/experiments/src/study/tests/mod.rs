@@ -440,7 +440,7 @@ fn runs_are_chosen_by_fingerprint() {
     assert_eq!(chosen(&[last, &first.to_uppercase()]).unwrap(), [first, last]);
     // With a value of an axis, a run needs both the value and one of the fingerprints.
     assert_eq!(chosen(&[last, first, "flows=10"]).unwrap(), [first]);
-    let PlanError(error) = chosen(&["0123456789abcdef"]).unwrap_err();
+    let error = chosen(&["0123456789abcdef"]).unwrap_err().to_string();
     assert!(error.contains("0123456789abcdef") && error.contains("fathom plan runs"), "{error}");
     assert!("0123456789abcde".parse::<RunFilter>().unwrap_err().contains("16 digits"));
 }
@@ -474,7 +474,7 @@ fn runs_are_chosen_by_values_of_axes() {
     for (text, names) in
         [("nothing=1", axis.as_str()), (&format!("{axis}=nothing"), value.as_str())]
     {
-        let PlanError(error) = chosen(&[text]).unwrap_err();
+        let error = chosen(&[text]).unwrap_err().to_string();
         assert!(error.contains("nothing") && error.contains(names), "{error}");
     }
     for text in ["", "stack", "=quinn", "stack="] {

@@ -110,7 +110,7 @@ fn a_failed_run_does_not_stop_the_others() {
     };
     let error = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         if run.key["flows"] == "20" {
-            return Err(ScenarioError::Plan(PlanError("no".into())));
+            return Err(ScenarioError::Plan(PlanError::because("no")));
         }
         Ok((fake(run), Cost::default()))
     });
@@ -226,7 +226,10 @@ fn locations_are_parsed_as_folders_or_object_stores() {
     }
     assert_eq!("az://c/p".parse::<Location>().unwrap().join("study").to_string(), "az://c/p/study");
     for text in ["http://host/bucket", "s3://", "s3:///", "file://host/folder"] {
-        assert!(text.parse::<Location>().unwrap_err().contains("s3://bucket/prefix"), "{text}");
+        assert!(
+            text.parse::<Location>().unwrap_err().hint.contains("s3://bucket/prefix"),
+            "{text}"
+        );
     }
 }
 
