@@ -75,8 +75,8 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `cubic`.
     pub struct CubicConfig {
-        /// plateau earlier when the window at a loss is smaller than at the one before; off for a
-        /// lone flow
+        /// plateau earlier if the window at a loss is smaller than at the previous loss; turn off
+        /// for a lone flow
         fast_convergence: FastConvergence,
     }
 }

@@ -119,17 +119,17 @@ rule_options! {
     pub struct DcaConfig {
         /// share of the window that a reaction takes away
         reduction: Reduction,
-        /// newest RTT samples whose mean is compared: sampledRTT(x)
+        /// number of newest RTT samples whose mean is compared: sampledRTT(x)
         x: u32 = "2" in Values::Integer { min: 1, max: MAX_SAMPLES },
-        /// RTT samples that they are compared with: windowAVG(w)
+        /// number of RTT samples in the baseline: windowAVG(w)
         w: u32 = "20" in Values::Integer { min: 1, max: MAX_SAMPLES },
-        /// ACK frames that give a sample: of more than one packet, or all
+        /// ACK frames that give a sample: those of more than one packet, or all
         samples: Samples,
-        /// baseline that ends a congestion epoch: windowAVG(w) as it moves, or as it was when the
-        /// epoch began
+        /// baseline that ends a congestion epoch: the current windowAVG(w), or windowAVG(w) at the
+        /// start of the epoch
         epoch: Epoch,
-        /// smallest rise of sampledRTT(x) over windowAVG(w) that counts, besides one standard
-        /// deviation
+        /// smallest rise of sampledRTT(x) over windowAVG(w) that counts, in addition to one
+        /// standard deviation
         floor: Duration = "0ms" in Values::Duration { min: Duration::ZERO, max: MAX_FLOOR },
     }
 }

@@ -62,7 +62,7 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `dual`.
     pub struct DualConfig {
-        /// when smallest and largest RTT are forgotten, besides a change of path
+        /// when to forget the smallest and the largest RTT, in addition to a change of path
         reset: Reset,
     }
 }

@@ -79,7 +79,7 @@ options! {
         floor: u32 = "250" in Values::Integer { min: 250, max: 1_200 },
         /// round trips for which the window must hold enough larger datagrams before they grow
         patience: u32 = "4" in Values::Integer { min: 1, max: 1_000 },
-        /// the wrapped controller counts in datagrams of the size in use, or in full-size ones
+        /// whether the wrapped controller counts in datagrams of the size in use or of full size
         increase: Increase,
     }
 }

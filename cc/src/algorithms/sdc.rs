@@ -132,18 +132,18 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `sdc`.
     pub struct SdcConfig {
-        /// packets; below it the window is not cut, the delay grows instead
+        /// packets; below this the delay grows instead of a window cut
         threshold: u32 = "8" in Values::Integer { min: 2, max: 64 },
-        /// 'either' reacts to losses, and to marks where there are any; 'ecn' refuses to run
-        /// without ECN
+        /// 'either' reacts to losses, and to marks if there are any; 'ecn' refuses to run without
+        /// ECN
         signal: Signal,
-        /// how the delay shrinks in a large window: equation (2), or by 'factor' per packet
+        /// how the delay shrinks with a large window: by equation (2), or by 'factor' per packet
         shrink: Shrink,
         /// share of the delay kept with shrink=factor; 0.1 competes with Reno, 0.9 yields to it
         factor: Ratio = "0.9" in Values::Fraction { min: Ratio::new(0, 1), max: Ratio::new(99, 100) },
-        /// marks raise the delay with every ACK that reports one, or once per round trip
+        /// marks raise the delay with every ACK that reports a mark, or once per round trip
         react: React,
-        /// the smoothed RTT contains the added delay, or not
+        /// whether the smoothed RTT includes the added delay (total) or not (network)
         srtt: Srtt,
     }
 }

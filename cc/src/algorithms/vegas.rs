@@ -134,18 +134,17 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `vegas`.
     pub struct VegasConfig {
-        /// rules and numbers: of the simulator ns-2, or of the Linux kernel
+        /// rules and defaults of the simulator ns-2 or of the Linux kernel
         params: Params,
         /// grow while fewer packets than this wait; 2 with params=linux
         alpha: Option<u32> = "1" in PACKETS,
-        /// shrink while more packets than this wait, also where alpha says grow; 4 with
-        /// params=linux
+        /// shrink while more packets than this wait, even if alpha says grow; 4 with params=linux
         beta: Option<u32> = "3" in PACKETS,
-        /// leave slow start once more packets than this wait
+        /// leave slow start when more packets than this wait
         gamma: Option<u32> = "1" in PACKETS,
-        /// with params=ns2, what counts as packets in transit: the window, or those in flight
+        /// with params=ns2, number of packets in transit: the window, or the packets in flight
         transit: Transit,
-        /// with params=ns2, when the base RTT is forgotten besides a change of path: never, or
+        /// with params=ns2, when to forget the base RTT, in addition to a change of path: never, or
         /// after a round trip of one packet
         base: Base,
     }

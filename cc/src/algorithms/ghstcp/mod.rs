@@ -48,8 +48,8 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `gentle`.
     pub struct GhstcpConfig {
-        /// how rising round trips are recognised: sign of Pearson's r, its t-test, or Mann-Kendall
-        /// (both one-sided 5 %)
+        /// test for rising round trips: sign of Pearson's r, its t-test, or Mann-Kendall (both
+        /// one-sided 5 %)
         trend: Test,
         /// which RTT samples of a round trip the first two tests use: all, or at most 64 evenly
         /// spaced; Mann-Kendall always takes those

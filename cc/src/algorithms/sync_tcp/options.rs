@@ -103,21 +103,21 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `sync`. The default is the paper's rules, with `trust=limited`.
     pub struct SyncTcpConfig {
-        /// delay to run on; 'either' runs on RTT until the peer reports one-way delays
+        /// delay to use; 'either' uses RTT until the peer reports one-way delays
         pub(super) signal: Signal,
-        /// verdicts count only once the largest queueing delay reaches this; smaller queues are
-        /// noise
+        /// ignore verdicts until the largest queueing delay reaches this; smaller queues are noise
         pub(super) floor: Duration = "0ms" in Values::Duration { min: Duration::ZERO, max: MAX_FLOOR },
-        /// who grows the window below the slow-start threshold, once there are verdicts
+        /// below the slow-start threshold, after the first verdict: verdicts control the growth, or
+        /// Reno does
         pub(super) slow_start: SlowStart,
         /// whether verdicts cut the window during fast recovery
         pub(super) recovery: Recovery,
-        /// when smallest and largest delay are forgotten, besides a change of path
+        /// when to forget the smallest and the largest delay, in addition to a change of path
         pub(super) reset: Reset,
         /// early cuts: with every verdict (every three ACKs), or at most once per round trip
         pub(super) cut: Cut,
-        /// in what the peer says of delays: limited never grows beyond Reno since the last loss;
-        /// full is the paper
+        /// trust in the peer's delay reports: limited never grows beyond Reno since the last loss;
+        /// full follows the paper
         pub(super) trust: Trust,
     }
 }
