@@ -87,48 +87,17 @@
 //! # Handshake data
 //!
 //! `Connection::handshake_data` returns noq's own
-//! [`HandshakeData`](noq::crypto::rustls::HandshakeData), as it does without a plug-in. Code
+//! `HandshakeData` (`noq::crypto::rustls`), as it does without a plug-in. Code
 //! outside noq cannot create this type, so the plug-in takes an empty value from one of noq's own
 //! sessions and fills it in.
 
-mod adapter;
-mod crypto;
-mod handshake_data;
-mod packet_key;
-mod shaping_socket;
-mod stack;
-mod udp_socket;
-mod wiring;
-
-use fathom_cc::Capabilities;
+#[doc(inline)]
+pub use fathom_plugin::noq::*;
+#[doc(inline)]
 pub use fathom_plugin::{
     Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError,
     ReceiveTimestamps, Report, SystemClock, TrailerRegistry, with_shaping_socket,
 };
-
-pub use shaping_socket::ShapingSocket;
-
-/// Returns a view of a live connection, wherever its configuration came from; `None` if its
-/// controller is not one of ours, or if its first path is gone.
-pub fn monitor(connection: &noq::Connection) -> Option<ConnectionMonitor> {
-    adapter::monitor(connection.congestion_state(noq::PathId::ZERO)?)
-}
-
-/// Capabilities of noq: forward one-way delay through the timestamp frames, ECN counts, and a
-/// pacing rate. Controllers cannot set noq's datagram size.
-pub const PROVIDED: Capabilities =
-    Capabilities { one_way: true, ecn: true, pacing: true, datagram: false };
-
-/// A controller, and how its connections exchange one-way delays. Cheap to clone.
-pub type Plugin = fathom_plugin::Plugin<Noq>;
-/// A [`Plugin`] for outgoing connections.
-pub type ClientPlugin = fathom_plugin::ClientPlugin<Noq>;
-/// A [`Plugin`] for incoming connections.
-pub type ServerPlugin = fathom_plugin::ServerPlugin<Noq>;
-
-/// noq as a stack that takes plug-ins.
-#[derive(Clone, Copy, Debug)]
-pub struct Noq;
 
 /// Tests the code in the README.
 #[cfg(doctest)]

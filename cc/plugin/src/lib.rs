@@ -1,7 +1,14 @@
-//! Code shared by the plug-ins for quinn and noq. Nothing here depends on a QUIC stack: each
-//! plug-in's own crate only translates calls and errors.
+//! The plug-ins for quinn and noq, as the modules `quinn` and `noq` behind features of these names,
+//! and the code that all plug-ins share.
 //!
-//! The parts, in the order in which a connection uses them:
+//! Only these two modules depend on a QUIC stack, and they only translate calls and errors. The
+//! sources in `per_stack/` are compiled once in each of them: the traits that they implement are
+//! different traits with the same methods, so no generic can implement both. They name the stack's
+//! items through the module `stack` beside them. Code that differs by more than names is in the
+//! stack's own files: the controller's trait (`adapter`), the path of a packet key (`packet_key`)
+//! and how a socket sends (`socket`).
+//!
+//! The shared parts, in the order in which a connection uses them:
 //! - [`Plugin`]: a controller chosen by name; [`ClientPlugin`] and [`ServerPlugin`] wire
 //!   connections. [`Stack`] describes how to do this on one stack.
 //! - [`Tls`]: rustls's QUIC session, plus the extension's transport parameters.
@@ -59,12 +66,18 @@ mod failing_tests;
 mod key_counts;
 mod monitor;
 mod negotiation;
+#[cfg(feature = "noq")]
+#[allow(clippy::duplicate_mod, reason = "`per_stack` is compiled for each stack")]
+pub mod noq;
 #[cfg(feature = "rustls")]
 mod packet_key;
 mod path_signals;
 mod payload;
 #[cfg(feature = "rustls")]
 mod plugin;
+#[cfg(feature = "quinn")]
+#[allow(clippy::duplicate_mod, reason = "`per_stack` is compiled for each stack")]
+pub mod quinn;
 mod receipt_log;
 mod report;
 #[cfg(all(test, feature = "rustls"))]

@@ -16,13 +16,11 @@ use crate::core::{Core, with_shaping_socket};
 use crate::endpoint::{ControllerSource, SharedEndpoint};
 use crate::extension::Extension;
 use crate::monitor::ConnectionMonitor;
-use crate::packet_key::{HeaderProtection, PacketProtection};
 use crate::report::Observer;
 use crate::session::{self, KeySet, Tls, UnknownVersion, initial_keys, initial_suite};
 use crate::shaping_socket::TrailerRegistry;
 
-/// A QUIC stack: its types, and how to wire a connection on it. Implemented by the plug-in's own
-/// crate.
+/// A QUIC stack: its types, and how to wire a connection on it.
 pub trait Stack: Clone + Send + Sync + 'static {
     /// Signals that the stack delivers to controllers, and send parameters that it honours.
     const PROVIDED: Capabilities;
@@ -382,7 +380,7 @@ impl<S: Stack> ClientPlugin<S> {
 
     /// Returns a configuration for any number of connections, for code that opens connections
     /// itself: a framework, or `Endpoint::set_default_client_config`. Each connection has its own
-    /// controller and frame layer, shown by the `monitor` function of the plug-in's crate.
+    /// controller and frame layer, shown by `monitor` of the stack's module.
     /// Multipath is off.
     pub fn shared_config(&self, mut transport: S::Transport) -> S::ClientConfig {
         S::disable_multipath(&mut transport);
@@ -408,8 +406,8 @@ pub struct ServerPlugin<S: Stack> {
 
 impl<S: Stack> ServerPlugin<S> {
     /// Returns the endpoint's configuration. Each connection accepted with it, by a framework or
-    /// `incoming.await`, has its own controller and frame layer, shown by the `monitor` function of
-    /// the plug-in's crate. The transport settings are the stack's defaults, without multipath. To
+    /// `incoming.await`, has its own controller and frame layer, shown by `monitor` of the stack's
+    /// module. The transport settings are the stack's defaults, without multipath. To
     /// replace them, use [`ServerPlugin::controller_factory`].
     ///
     /// [`ServerPlugin::accept`] gives a connection its own transport settings, and
@@ -521,11 +519,7 @@ impl ServerCryptoConfig {
     ///
     /// # Errors
     /// Returns [`UnknownVersion`] for a QUIC version other than 1.
-    pub fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
-        &self,
-        version: u32,
-        dst_cid: &[u8],
-    ) -> Result<KeySet<H, P>, UnknownVersion> {
+    pub fn initial_keys(&self, version: u32, dst_cid: &[u8]) -> Result<KeySet, UnknownVersion> {
         UnknownVersion::check(version)?;
         Ok(initial_keys(&self.initial, dst_cid, rustls::Side::Server))
     }

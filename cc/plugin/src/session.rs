@@ -43,15 +43,15 @@ pub struct KeyPair<T> {
     pub remote: T,
 }
 
-/// The keys of one encryption level, as the stack's own types.
-pub struct KeySet<H, P> {
+/// The keys of one encryption level.
+pub struct KeySet {
     /// Header keys.
-    pub header: KeyPair<H>,
+    pub header: KeyPair<HeaderProtection>,
     /// Packet keys.
-    pub packet: KeyPair<P>,
+    pub packet: KeyPair<PacketProtection>,
 }
 
-impl<H: From<HeaderProtection>, P: From<PacketProtection>> KeySet<H, P> {
+impl KeySet {
     /// Creates a key set. `packet` wraps each packet key; `state` is the connection's state, if
     /// there is a connection yet.
     fn new(
@@ -62,13 +62,10 @@ impl<H: From<HeaderProtection>, P: From<PacketProtection>> KeySet<H, P> {
     ) -> Self {
         Self {
             header: KeyPair {
-                local: HeaderProtection::new(local.header, state.cloned()).into(),
-                remote: HeaderProtection::new(remote.header, state.cloned()).into(),
+                local: HeaderProtection::new(local.header, state.cloned()),
+                remote: HeaderProtection::new(remote.header, state.cloned()),
             },
-            packet: KeyPair {
-                local: packet(local.packet).into(),
-                remote: packet(remote.packet).into(),
-            },
+            packet: KeyPair { local: packet(local.packet), remote: packet(remote.packet) },
         }
     }
 
@@ -116,11 +113,7 @@ impl Tls {
 
     /// Returns the keys of Initial packets to or from the server whose first connection ID was
     /// `dst_cid`.
-    pub fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
-        &self,
-        dst_cid: &[u8],
-        side: rustls::Side,
-    ) -> KeySet<H, P> {
+    pub fn initial_keys(&self, dst_cid: &[u8], side: rustls::Side) -> KeySet {
         KeySet::plain(self.initial.keys(dst_cid, side, Version::V1), Some(&self.state))
     }
 
@@ -142,14 +135,12 @@ impl Tls {
     }
 
     /// Returns the 0-RTT keys, if a session ticket allows 0-RTT.
-    pub fn early_crypto<H: From<HeaderProtection>, P: From<PacketProtection>>(
-        &self,
-    ) -> Option<(H, P)> {
+    pub fn early_crypto(&self) -> Option<(HeaderProtection, PacketProtection)> {
         let keys = self.tls.zero_rtt_keys()?;
         let state = Some(Arc::clone(&self.state));
         let packet =
             PacketProtection::padded(keys.packet, self.state.zero_rtt_padding(), state.clone());
-        Some((HeaderProtection::new(keys.header, state).into(), packet.into()))
+        Some((HeaderProtection::new(keys.header, state), packet))
     }
 
     /// Returns whether the server accepted the 0-RTT data; `None` on servers.
@@ -211,10 +202,7 @@ impl Tls {
 
     /// Appends handshake bytes to `out`. Returns the keys of the next encryption level when they
     /// become available.
-    pub fn write_handshake<H: From<HeaderProtection>, P: From<PacketProtection>>(
-        &mut self,
-        out: &mut Vec<u8>,
-    ) -> Option<KeySet<H, P>> {
+    pub fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<KeySet> {
         Some(match self.tls.write_hs(out)? {
             KeyChange::Handshake { keys } => KeySet::plain(keys, Some(&self.state)),
             KeyChange::OneRtt { keys, next } => {
@@ -228,11 +216,10 @@ impl Tls {
     }
 
     /// Returns the packet keys of the next key update.
-    pub fn next_1rtt_keys<P: From<PacketProtection>>(&mut self) -> Option<KeyPair<P>> {
+    pub fn next_1rtt_keys(&mut self) -> Option<KeyPair<PacketProtection>> {
         let keys = self.next_secrets.as_mut()?.next_packet_keys();
         self.updates += 1;
-        let wrap =
-            |key| PacketProtection::one_rtt(key, Arc::clone(&self.state), self.updates).into();
+        let wrap = |key| PacketProtection::one_rtt(key, Arc::clone(&self.state), self.updates);
         Some(KeyPair { local: wrap(keys.local), remote: wrap(keys.remote) })
     }
 
@@ -290,11 +277,7 @@ pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
 
 /// Returns the keys of Initial packets (RFC 9001 §5.2) under the suite `initial`, before there is a
 /// connection.
-pub(crate) fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
-    initial: &Suite,
-    dst_cid: &[u8],
-    side: rustls::Side,
-) -> KeySet<H, P> {
+pub(crate) fn initial_keys(initial: &Suite, dst_cid: &[u8], side: rustls::Side) -> KeySet {
     KeySet::plain(initial.keys(dst_cid, side, Version::V1), None)
 }
 

@@ -40,43 +40,13 @@
 //! from the ACK frame itself, with or without the extension. The controller receives them with the
 //! batch, before the mark.
 
-mod adapter;
-mod crypto;
-mod packet_key;
-mod shaping_socket;
-mod stack;
-mod udp_socket;
-mod wiring;
-
-use fathom_cc::Capabilities;
+#[doc(inline)]
+pub use fathom_plugin::quinn::*;
+#[doc(inline)]
 pub use fathom_plugin::{
     Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError,
     ReceiveTimestamps, Report, SystemClock, TrailerRegistry, with_shaping_socket,
 };
-
-pub use shaping_socket::ShapingSocket;
-
-/// Returns a view of a live connection, wherever its configuration came from; `None` if its
-/// controller is not one of ours.
-pub fn monitor(connection: &quinn::Connection) -> Option<ConnectionMonitor> {
-    adapter::monitor(connection.congestion_state())
-}
-
-/// Capabilities of quinn: forward one-way delay through the timestamp frames, and ECN counts. quinn
-/// does not read a controller's pacing rate, and controllers cannot set its datagram size.
-pub const PROVIDED: Capabilities =
-    Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
-
-/// A controller, and how its connections exchange one-way delays. Cheap to clone.
-pub type Plugin = fathom_plugin::Plugin<Quinn>;
-/// A [`Plugin`] for outgoing connections.
-pub type ClientPlugin = fathom_plugin::ClientPlugin<Quinn>;
-/// A [`Plugin`] for incoming connections.
-pub type ServerPlugin = fathom_plugin::ServerPlugin<Quinn>;
-
-/// quinn as a stack that takes plug-ins.
-#[derive(Clone, Copy, Debug)]
-pub struct Quinn;
 
 /// Tests the code in the README.
 #[cfg(doctest)]

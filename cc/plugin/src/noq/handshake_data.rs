@@ -27,7 +27,7 @@ static SESSION: LazyLock<Option<Box<dyn Session>>> = LazyLock::new(session_after
 
 /// Converts our handshake data to noq's type. Returns ours only if noq's session failed to read its
 /// own ClientHello, which a test rules out.
-pub(crate) fn to_noq(ours: fathom_plugin::HandshakeData) -> Box<dyn Any> {
+pub(crate) fn to_noq(ours: crate::HandshakeData) -> Box<dyn Any> {
     let empty = SESSION
         .as_ref()
         .and_then(|session| session.handshake_data()?.downcast::<HandshakeData>().ok());
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_answer_is_noq_s_own_type_with_our_values() {
         for name in ["h3", "other"] {
-            let data = to_noq(fathom_plugin::HandshakeData {
+            let data = to_noq(crate::HandshakeData {
                 protocol: Some(name.as_bytes().to_vec()),
                 server_name: None,
                 group: Some(rustls::NamedGroup::X25519),

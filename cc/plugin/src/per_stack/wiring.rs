@@ -1,20 +1,27 @@
-//! Wiring of one connection: how it gets its controller and its crypto.
+//! How a connection on this stack gets its controller and its crypto.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fathom_cc::Capabilities;
-use fathom_plugin::{ClientCryptoConfig, ControllerSource, ServerCryptoConfig, Stack};
 
-use crate::adapter::Factory;
-use crate::crypto::{ClientCrypto, ServerCrypto};
-use crate::stack::{
+use super::adapter::Factory;
+use super::stack::{
     self, ClientConfig, ConnectError, Connecting, ConnectionError, ControllerFactory, Endpoint,
     Incoming, ServerConfig, ThisStack, TransportConfig,
 };
+use crate::endpoint::ControllerSource;
+use crate::plugin::{self, ClientCryptoConfig, ServerCryptoConfig, Stack};
+
+/// A controller, and how its connections exchange one-way delays. Cheap to clone.
+pub type Plugin = plugin::Plugin<ThisStack>;
+/// A [`Plugin`] for outgoing connections.
+pub type ClientPlugin = plugin::ClientPlugin<ThisStack>;
+/// A [`Plugin`] for incoming connections.
+pub type ServerPlugin = plugin::ServerPlugin<ThisStack>;
 
 impl Stack for ThisStack {
-    const PROVIDED: Capabilities = crate::PROVIDED;
+    const PROVIDED: Capabilities = super::PROVIDED;
     const MULTIPATH: bool = stack::MULTIPATH;
     type Transport = TransportConfig;
     type ControllerFactory = dyn ControllerFactory + Send + Sync;
@@ -36,7 +43,7 @@ impl Stack for ThisStack {
 
     fn client_config(setup: ClientCryptoConfig, mut transport: TransportConfig) -> ClientConfig {
         transport.congestion_controller_factory(Self::controller_factory(setup.source().clone()));
-        let mut config = ClientConfig::new(Arc::new(ClientCrypto(setup)));
+        let mut config = ClientConfig::new(Arc::new(setup));
         config.transport_config(Arc::new(transport));
         config
     }
@@ -45,7 +52,7 @@ impl Stack for ThisStack {
         let mut transport = TransportConfig::default();
         stack::disable_multipath(&mut transport);
         transport.congestion_controller_factory(Self::controller_factory(setup.source().clone()));
-        let mut config = ServerConfig::with_crypto(Arc::new(ServerCrypto(setup)));
+        let mut config = ServerConfig::with_crypto(Arc::new(setup));
         config.transport_config(Arc::new(transport));
         config
     }
@@ -56,7 +63,7 @@ impl Stack for ThisStack {
         mut transport: TransportConfig,
     ) {
         transport.congestion_controller_factory(Self::controller_factory(setup.source().clone()));
-        config.crypto = Arc::new(ServerCrypto(setup));
+        config.crypto = Arc::new(setup);
         config.transport = Arc::new(transport);
     }
 

@@ -7,8 +7,8 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::shaping_socket::{Shaper, Wrapped};
-use crate::stack::{AsyncUdpSocket, Transmit};
+use super::shaping_socket::{Shaper, Wrapped};
+use super::stack::{AsyncUdpSocket, Transmit};
 
 impl AsyncUdpSocket for Wrapped {
     fn create_sender(&self) -> Pin<Box<dyn noq::UdpSender>> {

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::shaping_socket::Wrapped;
-use crate::stack::{AsyncUdpSocket, Transmit};
+use super::shaping_socket::Wrapped;
+use super::stack::{AsyncUdpSocket, Transmit};
 
 impl AsyncUdpSocket for Wrapped {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn quinn::UdpPoller>> {

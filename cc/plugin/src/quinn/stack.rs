@@ -1,5 +1,4 @@
-//! quinn under the names that the shared sources (`cc/plugin/per_stack`) use, and code that only
-//! quinn needs.
+//! quinn under the names that the sources in `per_stack/` use, and code that only quinn needs.
 
 use std::any::Any;
 use std::io;
@@ -7,7 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use fathom_plugin::CloseError;
 pub(crate) use quinn::congestion::ControllerFactory;
 pub(crate) use quinn::udp::{EcnCodepoint, Transmit};
 pub(crate) use quinn::{
@@ -17,9 +15,9 @@ pub(crate) use quinn::{
 pub(crate) use quinn_proto::transport_parameters::TransportParameters;
 pub(crate) use quinn_proto::{Side, TransportError, TransportErrorCode};
 
-pub(crate) use crate::Quinn as ThisStack;
-
-// ---- crypto ----
+pub(crate) use super::Quinn as ThisStack;
+use crate::close_error::CloseError;
+use crate::session::HandshakeData;
 
 /// Type in which the stack passes a connection ID.
 pub(crate) type Cid<'a> = &'a quinn_proto::ConnectionId;
@@ -32,21 +30,17 @@ pub(crate) fn transport_error(code: TransportErrorCode, error: CloseError) -> Tr
 }
 
 /// Converts to the type that quinn's own sessions give to applications.
-pub(crate) fn handshake_data(data: fathom_plugin::HandshakeData) -> Box<dyn Any> {
+pub(crate) fn handshake_data(data: HandshakeData) -> Box<dyn Any> {
     Box::new(crypto::rustls::HandshakeData {
         protocol: data.protocol,
         server_name: data.server_name,
     })
 }
 
-// ---- wiring ----
-
 /// quinn sends on one path at a time.
 pub(crate) const MULTIPATH: bool = false;
 
 pub(crate) const fn disable_multipath(_: &mut TransportConfig) {}
-
-// ---- socket ----
 
 /// Pointer type for sockets.
 pub(crate) type Pointer<T> = Arc<T>;

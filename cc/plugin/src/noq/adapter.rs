@@ -1,21 +1,25 @@
-//! Adapter from quinn's controller trait to one of our controllers.
+//! Adapter from noq's controller trait to one of our controllers.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
 use fathom_cc::Cause;
-use fathom_plugin::{AckBatch, ConnectionMonitor, ControllerDriver, ControllerSource};
-use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
-use quinn_proto::RttEstimator;
+use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use noq_proto::RttEstimator;
 
-/// Factory that builds the controller of one connection, and another one after each migration.
+use crate::driver::{AckBatch, ControllerDriver};
+use crate::endpoint::ControllerSource;
+use crate::monitor::ConnectionMonitor;
+
+/// Factory that builds the controller of each path of one connection, and another one after a
+/// migration.
 pub(crate) struct Factory(pub(crate) ControllerSource);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        // quinn has one path and does not number it.
-        Box::new(Adapter(ControllerDriver::start(self.0.connection(), Some(0), now, current_mtu)))
+        // noq does not tell the path; the first packet sent determines it.
+        Box::new(Adapter(ControllerDriver::start(self.0.connection(), None, now, current_mtu)))
     }
 }
 
@@ -29,8 +33,12 @@ pub(crate) fn monitor(controller: Box<dyn Controller>) -> Option<ConnectionMonit
 struct Adapter(ControllerDriver);
 
 impl Controller for Adapter {
-    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _largest_pn: u64) {
         self.0.on_sent(now, bytes);
+    }
+
+    fn on_packet_sent(&mut self, _now: Instant, _bytes: u16, pn: u64) {
+        self.0.on_packet_sent(pn);
     }
 
     fn on_ack(
@@ -38,6 +46,7 @@ impl Controller for Adapter {
         _now: Instant,
         sent: Instant,
         bytes: u64,
+        _pn: u64,
         _app_limited: bool,
         rtt: &RttEstimator,
     ) {
@@ -59,14 +68,17 @@ impl Controller for Adapter {
         now: Instant,
         sent: Instant,
         persistent: bool,
+        is_ecn: bool,
         lost_bytes: u64,
+        _largest_lost_pn: u64,
     ) {
-        // quinn reports a mark as zero lost bytes.
-        let cause = match lost_bytes {
-            0 => Cause::Mark,
-            bytes => Cause::Loss { bytes, persistent },
-        };
+        let cause =
+            if is_ecn { Cause::Mark } else { Cause::Loss { bytes: lost_bytes, persistent } };
         self.0.on_congestion_event(now, sent, cause);
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.0.on_spurious_loss();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
@@ -74,17 +86,17 @@ impl Controller for Adapter {
     }
 
     fn window(&self) -> u64 {
-        // quinn sends while bytes in flight plus the next packet stay *below* the window. A window
-        // of n packets means n packets in flight (RFC 9002 §7). noq sends while they are not
-        // *above* the window.
-        self.0.send_params().window.saturating_add(1)
+        self.0.send_params().window
     }
 
+    /// Returns the metrics, of which noq's pacer uses window and rate.
     fn metrics(&self) -> ControllerMetrics {
-        let snapshot = self.0.metrics();
+        let params = self.0.send_params();
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = snapshot.window;
-        metrics.ssthresh = snapshot.threshold;
+        metrics.congestion_window = params.window;
+        metrics.ssthresh = self.0.metrics().threshold;
+        metrics.pacing_rate = self.0.pacing_rate().map(|rate| rate.bytes_per_sec());
+        metrics.send_quantum = params.burst;
         metrics
     }
 

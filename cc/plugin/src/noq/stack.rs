@@ -1,12 +1,10 @@
-//! noq under the names that the shared sources (`cc/plugin/per_stack`) use, and code that only noq
-//! needs.
+//! noq under the names that the sources in `per_stack/` use, and code that only noq needs.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use fathom_plugin::CloseError;
 pub(crate) use noq::congestion::ControllerFactory;
 pub(crate) use noq::udp::{EcnCodepoint, Transmit};
 pub(crate) use noq::{
@@ -16,10 +14,9 @@ pub(crate) use noq::{
 pub(crate) use noq_proto::transport_parameters::TransportParameters;
 pub(crate) use noq_proto::{Side, TransportError, TransportErrorCode};
 
-pub(crate) use crate::Noq as ThisStack;
-pub(crate) use crate::handshake_data::to_noq as handshake_data;
-
-// ---- crypto ----
+pub(crate) use super::Noq as ThisStack;
+pub(crate) use super::handshake_data::to_noq as handshake_data;
+use crate::close_error::CloseError;
 
 /// Type in which the stack passes a connection ID.
 pub(crate) type Cid<'a> = noq_proto::ConnectionId;
@@ -33,8 +30,6 @@ pub(crate) fn transport_error(code: TransportErrorCode, error: CloseError) -> Tr
     transport_error
 }
 
-// ---- wiring ----
-
 /// noq sends on several paths at once.
 pub(crate) const MULTIPATH: bool = true;
 
@@ -42,8 +37,6 @@ pub(crate) const MULTIPATH: bool = true;
 pub(crate) fn disable_multipath(transport: &mut TransportConfig) {
     transport.max_remote_nat_traversal_addresses(0).max_concurrent_multipath_paths(0);
 }
-
-// ---- socket ----
 
 /// Pointer type for sockets.
 pub(crate) type Pointer<T> = Box<T>;

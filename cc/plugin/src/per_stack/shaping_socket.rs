@@ -8,18 +8,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use fathom_plugin::{DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};
-
-use crate::stack::{
+use super::stack::{
     AsyncTimer, AsyncUdpSocket, EcnCodepoint, Pointer, ReleaseSender, Runtime, Transmit,
 };
+use crate::shaping_socket::{DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};
 
 /// Wraps an endpoint's socket so that controllers may set the datagram size
 /// ([`fathom_cc::SendParams::datagram`]) and delay packets ([`fathom_cc::Pacing::Delay`]), which
-/// the stack alone does not support. The module of [`fathom_plugin::TrailerRegistry`] describes how
-/// this works, and its limits.
+/// the stack alone does not support. The module of [`TrailerRegistry`] describes how this works, and
+/// its limits.
 ///
-/// Create plug-ins with [`fathom_plugin::Plugin::named_with_shaping`] and
+/// Create plug-ins with [`named_with_shaping`](crate::Plugin::named_with_shaping) and
 /// [`ShapingSocket::registry`], and the endpoint with [`ShapingSocket::socket`]. Such an endpoint
 /// cannot send several datagrams per system call (GSO).
 pub struct ShapingSocket(Wrapped);
@@ -58,7 +57,7 @@ impl ShapingSocket {
         Ok(Self::new(socket, runtime))
     }
 
-    /// Returns the registry, for [`fathom_plugin::Plugin::named_with_shaping`].
+    /// Returns the registry, for [`named_with_shaping`](crate::Plugin::named_with_shaping).
     pub fn registry(&self) -> &Arc<TrailerRegistry> {
         &self.0.shaper.registry
     }
@@ -75,11 +74,11 @@ impl fmt::Debug for ShapingSocket {
     }
 }
 
-/// The wrapped socket. Its [`AsyncUdpSocket`] implementation is in `udp_socket`, because stacks
-/// send in different ways.
-pub(crate) struct Wrapped {
-    pub(crate) inner: Pointer<dyn AsyncUdpSocket>,
-    pub(crate) shaper: Shaper,
+/// The wrapped socket. Its [`AsyncUdpSocket`] implementation is in the stack's `socket`, because
+/// stacks send in different ways.
+pub(super) struct Wrapped {
+    pub(super) inner: Pointer<dyn AsyncUdpSocket>,
+    pub(super) shaper: Shaper,
 }
 
 impl fmt::Debug for Wrapped {
@@ -90,14 +89,14 @@ impl fmt::Debug for Wrapped {
 
 /// Trims and delays datagrams.
 #[derive(Clone)]
-pub(crate) struct Shaper {
+pub(super) struct Shaper {
     registry: Arc<TrailerRegistry>,
     delayed: DelayQueue<SendMeta>,
 }
 
 impl Shaper {
     /// Returns the part of a datagram to send now, which may be all of it; `None` if it is delayed.
-    pub(crate) fn shape<'a>(&self, transmit: &Transmit<'a>) -> Option<Transmit<'a>> {
+    pub(super) fn shape<'a>(&self, transmit: &Transmit<'a>) -> Option<Transmit<'a>> {
         let Some(Trimmed { datagram, release }) = self.registry.read(transmit.contents) else {
             return Some(transmit.clone());
         };

@@ -1,11 +1,11 @@
 //! noq's trait for packet keys.
 
 use bytes::BytesMut;
+use noq::crypto;
 use noq_proto::PathId;
 use noq_proto::coding::Encodable;
 
-use crate::crypto::Packet;
-use crate::stack::crypto;
+use crate::packet_key::PacketProtection;
 
 /// Returns a path's number, which noq exposes only in its wire form.
 fn number(path: PathId) -> u32 {
@@ -19,9 +19,9 @@ fn number(path: PathId) -> u32 {
         .unwrap_or(u32::MAX)
 }
 
-impl crypto::PacketKey for Packet {
+impl crypto::PacketKey for PacketProtection {
     fn encrypt(&self, path: PathId, packet: u64, buf: &mut [u8], header_len: usize) {
-        self.0.encrypt(number(path), packet, buf, header_len);
+        self.encrypt(number(path), packet, buf, header_len);
     }
 
     fn decrypt(
@@ -31,19 +31,19 @@ impl crypto::PacketKey for Packet {
         header: &[u8],
         payload: &mut BytesMut,
     ) -> Result<(), crypto::CryptoError> {
-        self.0.decrypt(number(path), packet, header, payload).map_err(|_| crypto::CryptoError)
+        self.decrypt(number(path), packet, header, payload).map_err(|_| crypto::CryptoError)
     }
 
     fn tag_len(&self) -> usize {
-        self.0.tag_len()
+        self.tag_len()
     }
 
     fn confidentiality_limit(&self) -> u64 {
-        self.0.confidentiality_limit()
+        self.confidentiality_limit()
     }
 
     fn integrity_limit(&self) -> u64 {
-        self.0.integrity_limit()
+        self.integrity_limit()
     }
 }
 

@@ -1,1 +1,0 @@
-../../plugin/per_stack/shaping_socket.rs

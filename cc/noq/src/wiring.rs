@@ -1,1 +1,0 @@
-../../plugin/per_stack/wiring.rs
