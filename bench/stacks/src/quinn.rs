@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fathom_cc::Rate;
-use fathom_h3_quinn as acknowledged_h3;
 use fathom_quinn as adapter;
+use h3_noq::quinn as acknowledged_h3;
 use h3_quinn as h3;
 use quinn as stack;
 use quinn::EndpointConfig;

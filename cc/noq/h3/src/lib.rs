@@ -7,6 +7,9 @@ mod connection;
 #[cfg(feature = "datagram")]
 pub mod datagram;
 mod error;
+#[cfg(feature = "quinn")]
+#[allow(clippy::duplicate_mod, reason = "one source, compiled for each stack")]
+pub mod quinn;
 mod recv;
 mod send;
 mod stack;

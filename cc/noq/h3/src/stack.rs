@@ -1,4 +1,4 @@
-//! noq under the names that the other modules use. `cc/quinn/h3` compiles the same modules with
+//! noq under the names that the other modules use. The module `quinn` compiles the same sources with
 //! quinn.
 
 use std::pin::pin;

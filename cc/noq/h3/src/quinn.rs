@@ -1,5 +1,4 @@
-//! QUIC transport for the [h3](https://docs.rs/h3) crate on quinn: the sources of `h3-noq`
-//! (`cc/noq/h3`), compiled with quinn's types.
+//! The same transport on quinn.
 //!
 //! The crate `h3-quinn` provides the same, except for two functions that a server needs to measure
 //! its responses and to bound its memory. `h3-quinn` also keeps the stream that they would need
@@ -7,14 +6,18 @@
 //! [`SendStream::poll_write_chunks`] passes `Bytes` on without a copy, so that their owner learns
 //! when quinn releases them.
 
-pub use quinn;
-
+#[path = "bidi.rs"]
 mod bidi;
+#[path = "connection.rs"]
 mod connection;
+#[path = "error.rs"]
 mod error;
+#[path = "recv.rs"]
 mod recv;
+#[path = "send.rs"]
 mod send;
 mod stack;
+#[path = "waiting.rs"]
 mod waiting;
 
 pub use bidi::BidiStream;

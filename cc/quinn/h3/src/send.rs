@@ -1,1 +1,0 @@
-../../../noq/h3/src/send.rs
