@@ -7,7 +7,7 @@
 //! | `<!-- example: file mine.toml -->` | a plan, under the name that the page's commands use |
 //! | `<!-- example: part of mine.toml -->` | tables that replace or complete tables of that plan |
 //! | `<!-- example: not run: REASON -->` | not tested, but commands of fathom are parsed |
-//! | `<!-- adopt.rs -->` | quoted from an example, which `cc/noq/tests/pages.rs` compares |
+//! | `<!-- adopt.rs -->` | quoted from an example, which `quoted.rs` compares |
 
 use std::path::{Path, PathBuf};
 

@@ -3,6 +3,7 @@
 mod blocks;
 mod commands;
 mod examples;
+mod quoted;
 
 use std::collections::BTreeSet;
 use std::fs;

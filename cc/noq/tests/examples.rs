@@ -1,24 +1,16 @@
-//! The examples of both plug-ins run to completion.
+//! The examples run to completion.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 #[path = "../examples/adopt.rs"]
 mod adopt;
-#[path = "../../quinn/examples/adopt.rs"]
-mod adopt_on_quinn;
 #[path = "../examples/h3.rs"]
 mod h3_server;
-#[path = "../../quinn/examples/h3.rs"]
-mod h3_server_on_quinn;
 #[path = "../examples/several.rs"]
 mod several;
-#[path = "../../quinn/examples/several.rs"]
-mod several_on_quinn;
 #[path = "../examples/shaping_socket.rs"]
 mod shaping_socket;
-#[path = "../../quinn/examples/shaping_socket.rs"]
-mod shaping_socket_on_quinn;
 
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
@@ -32,23 +24,19 @@ fn ends(example: fn() -> Outcome) {
 #[test]
 fn a_controller_is_adopted() {
     ends(adopt::main);
-    ends(adopt_on_quinn::main);
 }
 
 #[test]
 fn packets_leave_through_a_shaping_socket() {
     ends(shaping_socket::main);
-    ends(shaping_socket_on_quinn::main);
 }
 
 #[test]
 fn controllers_share_an_endpoint() {
     ends(several::main);
-    ends(several_on_quinn::main);
 }
 
 #[test]
 fn http_3_is_served() {
     ends(h3_server::main);
-    ends(h3_server_on_quinn::main);
 }

@@ -1,5 +1,6 @@
 //! The integration tests of this crate as one program, which links only once. Each file here is a
 //! module.
 
+mod examples;
 mod real;
 mod receive_timestamps;

@@ -1,8 +1,5 @@
-//! Ends of connections: derived and stock quiche, beside the ends of quinn and noq from the tests
-//! of `cc/noq`.
-
-// The tests use only a part of `plugged`.
-#![allow(dead_code)]
+//! Ends of connections: derived and stock quiche, beside the ends of quinn and noq from
+//! `cc/plugin/testing`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,12 +12,10 @@ use quiche as derived;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::task::JoinHandle;
 
-#[path = "../../../../noq/tests/common/mod.rs"]
-pub(crate) mod plugged;
 mod relay;
 
-use plugged::Enough;
-pub(crate) use plugged::{ALPN, Identity, Outcome, PATIENCE, SideConfig, body, until};
+use fathom_plugin_testing::{self as plugged, Enough};
+pub(crate) use fathom_plugin_testing::{ALPN, Identity, Outcome, PATIENCE, SideConfig, body, until};
 pub(crate) use relay::Relay;
 
 /// One certificate for all stacks: `tls` for rustls, and files for BoringSSL.

@@ -1,6 +1,6 @@
-//! Tests with quinn.
+//! Tests with noq.
 
-use {fathom_quinn as plugin, quinn as stack};
+use {fathom_plugin::noq as plugin, noq as stack};
 
 #[allow(clippy::duplicate_mod, reason = "one source, compiled for each stack")]
 #[path = "connections.rs"]

@@ -13,11 +13,11 @@ use super::marking::{Marks, mark};
 
 /// Record of the datagrams that a socket sent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sizes(Arc<Mutex<Vec<(bool, usize)>>>, Arc<AtomicBool>);
+pub struct Sizes(Arc<Mutex<Vec<(bool, usize)>>>, Arc<AtomicBool>);
 
 impl Sizes {
     /// Drops all datagrams, or stops dropping them.
-    pub(crate) fn black_out(&self, vanish: bool) {
+    pub fn black_out(&self, vanish: bool) {
         self.1.store(vanish, Ordering::Relaxed);
     }
 
@@ -34,12 +34,12 @@ impl Sizes {
     }
 
     /// Returns the sizes of the datagrams that begin with a 1-RTT packet, in order.
-    pub(crate) fn one_rtt(&self) -> Vec<usize> {
+    pub fn one_rtt(&self) -> Vec<usize> {
         self.0.lock().iter().filter(|(one_rtt, _)| *one_rtt).map(|(_, len)| *len).collect()
     }
 
     /// Returns the number of datagrams so far.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.lock().len()
     }
 }

@@ -1,24 +1,19 @@
 //! `docs/quinn.md`, `docs/noq.md` and `docs/quiche.md` quote all marked lines of the examples, in
 //! order. noq's examples are quinn's with noq's name.
 //!
-//! `FATHOM_WRITE=1 cargo test -p fathom-noq --test noq-tests pages::` rewrites noq's examples.
-//! Without the variable, the test compares them.
+//! `FATHOM_WRITE=1 cargo test --release --test fathom-tests quoted::` rewrites noq's examples. Without
+//! the variable, the test compares them.
 
-use std::path::{Path, PathBuf};
+use super::{read, repository};
 
 const MARK: &str = "// >>>";
 
 /// Examples of the plug-ins.
 const EXAMPLES: [&str; 4] = ["adopt.rs", "h3.rs", "several.rs", "shaping_socket.rs"];
 
-/// Returns the location of a file of this repository.
-fn place(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
-
 /// Reads a file of this repository.
 fn file(path: &str) -> String {
-    std::fs::read_to_string(place(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+    read(&repository().join(path))
 }
 
 /// Removes the indentation that all lines share.
@@ -84,7 +79,7 @@ fn examples_of_noq_are_those_of_quinn() {
         let (from, to) = (format!("cc/quinn/examples/{name}"), format!("cc/noq/examples/{name}"));
         let wanted = file(&from).replace("quinn", "noq");
         if std::env::var_os("FATHOM_WRITE").is_some() {
-            std::fs::write(place(&to), &wanted).unwrap_or_else(|e| panic!("{to}: {e}"));
+            std::fs::write(repository().join(&to), &wanted).unwrap_or_else(|e| panic!("{to}: {e}"));
         }
         assert_eq!(
             file(&to),

@@ -1,16 +1,14 @@
 //! Marks on the path reach the controller on every pair of stacks: first the counts with the
 //! acknowledgements, then the congestion event.
 
-use crate::common;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use common::marking::Marks;
-use common::{EVERY, SideConfig, run};
 use fathom_cc::testing::{Event, Log, RecordingConfig};
 use fathom_cc::{Capabilities, Cause, Controller, ControllerConfig, Missing, Start};
 use fathom_plugin::{Extension, Offer};
+use fathom_plugin_testing::marking::Marks;
+use fathom_plugin_testing::{EVERY, SideConfig, run};
 
 /// Recorded controller that requires ECN counts.
 #[derive(Debug)]

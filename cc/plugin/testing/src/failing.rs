@@ -9,7 +9,7 @@ use rustls::quic::{Algorithm, HeaderProtectionKey, PacketKey, Tag};
 use rustls::{CipherSuite, Error, SupportedCipherSuite, Tls13CipherSuite};
 
 /// Switch that makes the provider fail from then on.
-pub(crate) type Switch = Arc<AtomicBool>;
+pub type Switch = Arc<AtomicBool>;
 
 struct Failing {
     switch: Switch,
@@ -100,7 +100,7 @@ fn only(
 }
 
 /// Returns a provider with only this suite, and the switch that makes it fail.
-pub(crate) fn provider(suite: CipherSuite) -> (Arc<CryptoProvider>, Switch) {
+pub fn provider(suite: CipherSuite) -> (Arc<CryptoProvider>, Switch) {
     let switch = Switch::default();
     let fails = Arc::clone(&switch);
     let provider = only(suite, |inner| Some(Box::leak(Box::new(Failing { switch: fails, inner }))));
@@ -108,12 +108,12 @@ pub(crate) fn provider(suite: CipherSuite) -> (Arc<CryptoProvider>, Switch) {
 }
 
 /// Returns a provider that supports TLS 1.3 but not QUIC.
-pub(crate) fn without_quic() -> Arc<CryptoProvider> {
+pub fn without_quic() -> Arc<CryptoProvider> {
     Arc::new(only(CipherSuite::TLS13_AES_128_GCM_SHA256, |_| None))
 }
 
 /// Returns ring's suite for Initial packets.
-pub(crate) fn initial() -> rustls::quic::Suite {
+pub fn initial() -> rustls::quic::Suite {
     let provider = rustls::crypto::ring::default_provider();
     let found =
         provider.cipher_suites.iter().find(|s| s.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);

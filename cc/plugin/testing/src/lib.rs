@@ -1,14 +1,15 @@
-//! Sides of a connection for both stacks: with a plug-in or stock, as client or server. Each can
-//! talk to any other.
+//! Endpoints of test connections on both stacks: with a plug-in or stock, as client or server. Each
+//! can talk to any other.
 
-// `side.rs` is compiled for each stack, and the tests do not use all of it on both.
-#![allow(dead_code)]
+// `side.rs` is compiled for each stack.
+#![allow(clippy::duplicate_mod)]
 
-pub(crate) mod failing;
-pub(crate) mod marking;
-pub(crate) mod on_noq;
-pub(crate) mod on_quinn;
-pub(crate) mod recording_socket;
+pub mod failing;
+mod marked_endpoint;
+pub mod marking;
+pub mod on_noq;
+pub mod on_quinn;
+pub mod recording_socket;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,22 +20,26 @@ use parking_lot::Mutex;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-pub(crate) const ALPN: &[u8] = b"fathom-test";
+/// Application protocol of the connections.
+pub const ALPN: &[u8] = b"fathom-test";
 
 /// TLS configurations of both sides, valid for `localhost`.
 #[derive(Clone)]
-pub(crate) struct Identity {
+pub struct Identity {
+    /// Configuration of servers.
     pub server: Arc<rustls::ServerConfig>,
+    /// Configuration of clients.
     pub client: Arc<rustls::ClientConfig>,
 }
 
-pub(crate) fn identity() -> Identity {
+/// Returns an identity with ring on both sides.
+pub fn identity() -> Identity {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     identity_with(Arc::clone(&provider), provider)
 }
 
 /// Returns an identity with one crypto provider for each side.
-pub(crate) fn identity_with(server: Arc<CryptoProvider>, client: Arc<CryptoProvider>) -> Identity {
+pub fn identity_with(server: Arc<CryptoProvider>, client: Arc<CryptoProvider>) -> Identity {
     let signed =
         rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
     let certificate: CertificateDer<'static> = signed.cert.der().clone();
@@ -58,35 +63,36 @@ pub(crate) fn identity_with(server: Arc<CryptoProvider>, client: Arc<CryptoProvi
 }
 
 /// Longer than any test takes on a busy machine; only a hanging test reaches it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Returns whether a side has seen enough.
-pub(crate) type Sees = fn(&Report) -> bool;
+pub type Sees = fn(&Report) -> bool;
 
 /// Condition on the reports of both sides. The number of stamps per body depends on the
 /// interleaving of packets and acknowledgements, so rounds continue until both sides have seen
 /// enough.
 #[derive(Clone)]
-pub(crate) struct Enough {
+pub struct Enough {
     of: Sees,
     sides: Arc<Mutex<Vec<(ConnectionMonitor, Sees)>>>,
 }
 
 impl Enough {
     /// Adds the monitor of a side's connection.
-    pub(crate) fn by(&self, monitor: Option<&ConnectionMonitor>) {
+    pub fn by(&self, monitor: Option<&ConnectionMonitor>) {
         let side = monitor.map(|monitor| (monitor.clone(), self.of));
         self.sides.lock().extend(side);
     }
 
-    pub(crate) fn is_seen(&self) -> bool {
+    /// Returns whether both sides have seen enough.
+    pub fn is_seen(&self) -> bool {
         self.sides.lock().iter().all(|(monitor, of)| of(&monitor.report()))
     }
 }
 
 /// Adds a condition to both sides: rounds continue until the client and the server have seen
 /// enough.
-pub(crate) fn until(
+pub fn until(
     client: SideConfig,
     server: SideConfig,
     [of_client, of_server]: [Sees; 2],
@@ -98,28 +104,31 @@ pub(crate) fn until(
 
 /// Configuration of one side of a connection.
 #[derive(Clone)]
-pub(crate) struct SideConfig {
+pub struct SideConfig {
     /// Controller of the plug-in; `None` for the stack without a plug-in.
     pub controller_config: Option<Arc<dyn ControllerConfig>>,
+    /// How the side exchanges one-way delays.
     pub extension: Extension,
     /// Bytes sent instead of the extension's transport parameters.
     pub parameter: Option<&'static [u8]>,
     /// Bytes sent instead of the timestamp frame.
     pub stamp: Option<&'static [u8]>,
+    /// Observer of the connection.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Bytes that the client sends and receives back in each round, and the number of rounds.
+    /// Bytes that the client sends and receives back in each round.
     pub bytes: usize,
+    /// Number of rounds.
     pub rounds: usize,
     /// Condition for more rounds, if it is not met after these.
-    pub(crate) enough: Option<Enough>,
+    pub enough: Option<Enough>,
     /// Whether a key update precedes each round except the first.
     pub key_updates: bool,
     /// Number of datagrams of the maximum size that both sides send beside the stream.
     pub datagrams: usize,
     /// Marks that the server's socket sets on received datagrams.
-    pub(crate) marks: Option<marking::Marks>,
+    pub marks: Option<marking::Marks>,
     /// Record of what leaves the shaping socket; `None` without a shaping socket.
-    pub(crate) shaping_socket: Option<recording_socket::Sizes>,
+    pub shaping_socket: Option<recording_socket::Sizes>,
     /// Whether the client's endpoint ignores its shaping socket.
     pub unwired: bool,
     /// Whether MTU discovery is on.
@@ -131,7 +140,8 @@ pub(crate) struct SideConfig {
 }
 
 impl SideConfig {
-    pub(crate) fn stock() -> Self {
+    /// Returns a side without a plug-in.
+    pub fn stock() -> Self {
         Self {
             controller_config: None,
             extension: Extension::default(),
@@ -152,7 +162,8 @@ impl SideConfig {
         }
     }
 
-    pub(crate) fn with_plugin(spec: &str, extension: Extension) -> Self {
+    /// Returns a side with a plug-in and the controller of this name and options.
+    pub fn with_plugin(spec: &str, extension: Extension) -> Self {
         Self {
             controller_config: Some(fathom_cc::catalogue::parse(spec).expect("a controller")),
             extension,
@@ -163,7 +174,7 @@ impl SideConfig {
 
 /// Result of one side.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// Report of the monitor after each round.
     pub reports: Vec<Report>,
     /// Transport error code that ended the connection early, and whether this side raised it.
@@ -174,36 +185,34 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// Returns the last report of a side with a plug-in.
-    pub(crate) fn report(&self) -> Report {
+    pub fn report(&self) -> Report {
         *self.reports.last().expect("a side with a plug-in")
     }
 }
 
 /// Returns a body in which every byte depends on its position.
-pub(crate) fn body(bytes: usize) -> Vec<u8> {
+pub fn body(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
 /// Stack on which a side runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum On {
+pub enum On {
+    /// quinn.
     Quinn,
+    /// noq.
     Noq,
 }
 
 /// All pairs of stacks with noq on at least one side, as client and server.
-pub(crate) const WITH_NOQ: [(On, On); 3] =
+pub const WITH_NOQ: [(On, On); 3] =
     [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn)];
 /// All pairs of stacks.
-pub(crate) const EVERY: [(On, On); 4] =
+pub const EVERY: [(On, On); 4] =
     [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn), (On::Quinn, On::Quinn)];
 
 /// Runs one connection. Returns the results of client and server.
-pub(crate) async fn run(
-    on: (On, On),
-    client: SideConfig,
-    server: SideConfig,
-) -> (Outcome, Outcome) {
+pub async fn run(on: (On, On), client: SideConfig, server: SideConfig) -> (Outcome, Outcome) {
     let identity = identity();
     let (to, serving) = match on.1 {
         On::Quinn => on_quinn::serve(server, &identity),
@@ -221,11 +230,7 @@ pub(crate) async fn run(
 
 /// Runs one connection that ends early. Returns the transport error code that the server saw, and
 /// whether the server raised it.
-pub(crate) async fn ended(
-    on: (On, On),
-    client: SideConfig,
-    server: SideConfig,
-) -> Option<(u64, bool)> {
+pub async fn ended(on: (On, On), client: SideConfig, server: SideConfig) -> Option<(u64, bool)> {
     let identity = identity();
     let (to, serving) = match on.1 {
         On::Quinn => on_quinn::serve_to_the_end(&server, &identity),

@@ -1,14 +1,12 @@
 //! Failing crypto providers, and TLS configurations that cannot carry QUIC, on quinn and noq over
 //! loopback.
 
-use crate::common;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Identity, failing, identity, identity_with};
+use fathom_plugin_testing::{Identity, failing, identity, identity_with};
 use parking_lot::Mutex;
 use rustls::CipherSuite;
 use tokio::net::UdpSocket;
@@ -51,10 +49,10 @@ async fn tap(to: SocketAddr) -> (SocketAddr, Seen, tokio::task::JoinHandle<()>) 
 }
 
 macro_rules! fails_closed {
-    ($name:ident, $stack:ident, $plugin:ident, $adjust:expr) => {
+    ($name:ident, $stack:ident, $adjust:expr) => {
         mod $name {
             use super::*;
-            use $plugin::Plugin;
+            use fathom_plugin::$stack::Plugin;
             use $stack::{ConnectionError, Endpoint, TransportConfig};
 
             /// Connects through a tap. The client's provider fails after the handshake. Returns how
@@ -150,8 +148,8 @@ macro_rules! fails_closed {
     };
 }
 
-fails_closed!(on_quinn, quinn, fathom_quinn, |_| ());
-fails_closed!(on_noq, noq, fathom_noq, |transport| {
+fails_closed!(on_quinn, quinn, |_| ());
+fails_closed!(on_noq, noq, |transport| {
     transport.max_concurrent_multipath_paths(4);
 });
 
@@ -162,7 +160,7 @@ async fn multipath_is_off_where_second_paths_cannot_be_sealed() {
         let provider =
             if sealed { Arc::new(rustls::crypto::ring::default_provider()) } else { failing };
         let Identity { server, client } = identity_with(Arc::clone(&provider), provider);
-        let plugin = fathom_noq::Plugin::named("reno").expect("a plug-in");
+        let plugin = fathom_plugin::noq::Plugin::named("reno").expect("a plug-in");
         let server = plugin.server(server).expect("a server");
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
         let endpoint = noq::Endpoint::server(server.config(), any).expect("an endpoint");

@@ -8,7 +8,7 @@ use fathom_plugin::{Clock, InUse, PluginError, Report, TrailerRegistry};
 use super::plugin::{Plugin, monitor};
 use super::stack::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use super::stack::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
-use crate::common::{Identity, PATIENCE, identity};
+use fathom_plugin_testing::{Identity, PATIENCE, identity};
 
 const CONNECTIONS: usize = 8;
 /// Bytes of the first connection. The others echo twice as much, three times as much and so on, so

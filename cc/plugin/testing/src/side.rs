@@ -6,35 +6,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::ControllerConfig;
-use fathom_plugin::ConnectionMonitor;
+use fathom_plugin::{ConnectionMonitor, TrailerRegistry};
 
-use super::super::recording_socket::{RecordingSocket, Sizes};
-use super::super::{ALPN, Identity, Outcome, PATIENCE, SideConfig, body};
-use super::names::plugin::{Plugin, ShapingSocket, TrailerRegistry};
+use super::names::plugin::{Plugin, ShapingSocket};
 use super::names::stack::{
     self, AsyncUdpSocket, Connection, ConnectionError, Endpoint, EndpointConfig, Runtime,
     ServerConfig, TokioRuntime, TransportConfig,
 };
 use super::names::{Pointer, marked_endpoint, set_paths};
+use crate::recording_socket::{RecordingSocket, Sizes};
+use crate::{ALPN, Identity, Outcome, PATIENCE, SideConfig, body};
 
-pub(crate) fn runtime() -> Arc<dyn Runtime> {
+fn runtime() -> Arc<dyn Runtime> {
     Arc::new(TokioRuntime)
 }
 
 /// Returns a socket that records what it sends.
-pub(crate) fn socket(to: SocketAddr, sizes: &Sizes) -> Pointer<dyn AsyncUdpSocket> {
+pub fn socket(to: SocketAddr, sizes: &Sizes) -> Pointer<dyn AsyncUdpSocket> {
     let socket = std::net::UdpSocket::bind(to).expect("a socket");
     let inner = runtime().wrap_udp_socket(socket).expect("wrapped");
     Pointer::new(RecordingSocket::new(inner, sizes.clone(), None))
 }
 
 /// Returns a shaping socket over a socket that records what it sends.
-pub(crate) fn bind(to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
+pub fn bind(to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
     ShapingSocket::new(socket(to, sizes), &runtime())
 }
 
 /// Returns another socket for the same registry.
-pub(crate) fn with_registry(
+pub fn with_registry(
     registry: &Arc<TrailerRegistry>,
     to: SocketAddr,
     sizes: &Sizes,
@@ -42,7 +42,8 @@ pub(crate) fn with_registry(
     ShapingSocket::with_registry(registry, socket(to, sizes), &runtime())
 }
 
-pub(crate) fn shaping_endpoint(
+/// Creates an endpoint on this socket; a client without `config`.
+pub fn shaping_endpoint(
     config: Option<ServerConfig>,
     socket: Pointer<dyn AsyncUdpSocket>,
 ) -> Endpoint {
@@ -51,7 +52,7 @@ pub(crate) fn shaping_endpoint(
 }
 
 /// Returns a plug-in with the extension, for the shaping socket of a registry.
-pub(crate) fn shaping_plugin(
+pub fn shaping_plugin(
     registry: &Arc<TrailerRegistry>,
     controller_config: Arc<dyn ControllerConfig>,
 ) -> Plugin {
@@ -129,7 +130,7 @@ async fn exchange(side: &SideConfig, connection: &Connection) -> usize {
 }
 
 /// Binds, accepts one connection and echoes its streams.
-pub(crate) fn serve(
+pub fn serve(
     side: SideConfig,
     identity: &Identity,
 ) -> (SocketAddr, tokio::task::JoinHandle<Outcome>) {
@@ -203,7 +204,7 @@ pub(crate) fn serve(
 }
 
 /// Binds, accepts one connection and echoes a stream if possible. Returns how the connection ended.
-pub(crate) fn serve_to_the_end(
+pub fn serve_to_the_end(
     side: &SideConfig,
     identity: &Identity,
 ) -> (SocketAddr, tokio::task::JoinHandle<Option<(u64, bool)>>) {
@@ -237,7 +238,7 @@ pub(crate) fn serve_to_the_end(
 }
 
 /// Connects, sends a body if the server permits it, and waits for the end.
-pub(crate) async fn fetch_to_the_end(side: SideConfig, identity: Identity, to: SocketAddr) {
+pub async fn fetch_to_the_end(side: SideConfig, identity: Identity, to: SocketAddr) {
     let Ok((endpoint, connection, _)) = connect(&side, &identity, to).await else { return };
     if let Ok((mut send, mut recv)) = connection.open_bi().await {
         let _ = send.write_all(&body(side.bytes)).await;
@@ -249,7 +250,7 @@ pub(crate) async fn fetch_to_the_end(side: SideConfig, identity: Identity, to: S
 }
 
 /// Connects. Returns the connection and its monitor.
-pub(crate) async fn connect(
+pub async fn connect(
     side: &SideConfig,
     identity: &Identity,
     to: SocketAddr,
@@ -287,7 +288,7 @@ pub(crate) async fn connect(
 }
 
 /// Connects, sends bodies and compares the echoes.
-pub(crate) async fn fetch(side: SideConfig, identity: Identity, to: SocketAddr) -> Outcome {
+pub async fn fetch(side: SideConfig, identity: Identity, to: SocketAddr) -> Outcome {
     let mut outcome = Outcome::default();
     let (endpoint, connection, monitor) = match connect(&side, &identity, to).await {
         Ok(connected) => connected,

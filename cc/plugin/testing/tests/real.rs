@@ -1,8 +1,6 @@
 //! Tests of the plug-ins over real sockets on loopback, between all stacks, with a plug-in and
 //! stock.
 
-use crate::common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +12,7 @@ use fathom_cc::{
 };
 use fathom_cc::{Start, Time};
 use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps, Report};
+use fathom_plugin_testing as common;
 
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
@@ -560,8 +559,8 @@ async fn noq_honours_a_rate_and_a_send_delay() {
 #[test]
 fn what_a_stack_cannot_do_is_a_clear_error() {
     let controller_config = || Arc::new(Paced(Null { window: 60_000 }, Pacing::Window));
-    assert!(fathom_noq::Plugin::new(controller_config()).is_ok());
-    let error = fathom_quinn::Plugin::new(controller_config())
+    assert!(fathom_plugin::noq::Plugin::new(controller_config()).is_ok());
+    let error = fathom_plugin::quinn::Plugin::new(controller_config())
         .expect_err("quinn does not pace")
         .to_string();
     assert!(error.contains("'paced' needs pacing"), "{error}");

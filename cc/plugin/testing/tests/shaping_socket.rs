@@ -1,8 +1,6 @@
 //! Packets of the controller's size over real sockets, between all stacks, with a plug-in and
 //! stock.
 
-use crate::common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +13,7 @@ use fathom_cc::{
 };
 use fathom_cc::{Start, Time};
 use fathom_plugin::{Extension, Offer};
+use fathom_plugin_testing as common;
 
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const SHRINKING: &str = "packet-size:packets=64,patience=1";

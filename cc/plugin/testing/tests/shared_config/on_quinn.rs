@@ -1,6 +1,6 @@
-//! Tests with noq.
+//! Tests with quinn.
 
-use {fathom_noq as plugin, noq as stack};
+use {fathom_plugin::quinn as plugin, quinn as stack};
 
 #[allow(clippy::duplicate_mod, reason = "one source, compiled for each stack")]
 #[path = "connections.rs"]
