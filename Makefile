@@ -139,7 +139,7 @@ fuzz: setup
 # Measures the cost of a controller per ACK frame, beside quinn's own controllers, and the cost of
 # the timestamp frame in a bulk transfer.
 bench: setup
-	$(CARGO) bench --locked -p fathom-cc --bench ack_cost
+	$(CARGO) bench --locked -p fathom-ack-cost
 	$(CARGO) bench --locked -p fathom-experiments --bench frame_cost
 
 # Chromium loads a page from `fathom serve` on quinn and noq; every part has to arrive over HTTP/3.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
+use fathom_ack_cost::QuinnLoad;
 use fathom_cc::Invalid;
 use fathom_cc::testing::ack_load::{FRAMES, acknowledge_all, fresh};
 use fathom_metrics::Estimate;
@@ -11,13 +12,9 @@ use fathom_stacks::{Controller, Stack};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use self::quinn_load::QuinnLoad;
 use crate::battery::{CPU_PER_ACK, Threshold};
 use crate::plan::JudgePlan;
 use crate::verdict::Verdict;
-
-#[path = "../../../cc/benches/ack_cost/quinn_load.rs"]
-mod quinn_load;
 
 /// Number of rounds in which both controllers take turns. The interval is over rounds, so load that
 /// affects both controllers of a round cancels out.

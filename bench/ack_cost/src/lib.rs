@@ -1,8 +1,9 @@
-//! The same load of ACK frames for quinn's own controllers.
+//! The load of ACK frames of [`fathom_cc::testing::ack_load`], for quinn's own controllers. The
+//! benchmark `ack_cost` of this crate and `fathom judge --cpu` use it.
 //!
 //! These controllers need an `RttEstimator`, which has no public constructor. Therefore a client
 //! and a server in memory exchange packets, and a controller stores the estimator that it gets for
-//! each delay. `fathom judge --cpu` compiles this file too.
+//! each delay.
 
 use std::any::Any;
 use std::hint::black_box;
@@ -20,13 +21,18 @@ use rustls::RootCertStore;
 use rustls::pki_types::PrivateKeyDer;
 
 /// Start time of the path, and its estimators after each queueing delay.
-pub(crate) struct QuinnLoad {
+pub struct QuinnLoad {
     origin: Instant,
     rtts: Vec<RttEstimator>,
 }
 
 impl QuinnLoad {
-    pub(crate) fn new() -> Self {
+    /// Creates the load.
+    ///
+    /// # Panics
+    /// Panics if the estimators do not follow the delays of the path.
+    #[allow(clippy::new_without_default, reason = "it runs a connection")]
+    pub fn new() -> Self {
         let (origin, rtts) = estimators((0..PERIOD).map(queued));
         let spread = || rtts.iter().map(RttEstimator::get);
         assert!(
@@ -37,17 +43,14 @@ impl QuinnLoad {
     }
 
     /// Returns a controller that has left its first slow start.
-    pub(crate) fn fresh(
-        &self,
-        factory: Arc<dyn ControllerFactory + Send + Sync>,
-    ) -> Box<dyn Controller> {
+    pub fn fresh(&self, factory: Arc<dyn ControllerFactory + Send + Sync>) -> Box<dyn Controller> {
         let mut fresh = factory.build(self.origin, MSS as u16);
         fresh.on_congestion_event(self.origin, self.origin + Duration::from_nanos(1), false, MSS);
         fresh
     }
 
     /// Delivers [`FRAMES`] ACK frames and one loss, and returns the window afterwards.
-    pub(crate) fn run(&self, mut controller: Box<dyn Controller>) -> u64 {
+    pub fn run(&self, mut controller: Box<dyn Controller>) -> u64 {
         let mut now = self.origin + Duration::from_secs(1);
         for n in 0..FRAMES {
             now += GAP;

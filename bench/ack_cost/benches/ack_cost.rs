@@ -6,8 +6,6 @@
 
 #![allow(missing_docs, reason = "criterion's macro makes an undocumented function")]
 
-mod quinn_load;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,12 +13,12 @@ use criterion::{
     BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
     measurement::WallTime,
 };
+use fathom_ack_cost::QuinnLoad;
 use fathom_cc::catalogue::{self, CATALOGUE};
 use fathom_cc::testing::ack_load::{
     self, FRAMES, GAP, MSS, RTT, acknowledge, acknowledge_all, queued,
 };
 use fathom_cc::{Cause, CongestionEvent, Controller, Time};
-use quinn_load::QuinnLoad;
 use quinn_proto::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
 
 /// Options that need more work than the defaults of the catalogue.
