@@ -1,8 +1,9 @@
-//! Builds of the README's two commands: `make demo` and `make test` compile no crate twice, and
-//! every test file belongs to a test program.
+//! Builds of the README's two commands: `make demo` and `make test` compile no crate twice, every
+//! test file belongs to a test program, and a checkout on Windows and `cargo package` see the same
+//! sources.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
@@ -132,4 +133,91 @@ fn every_test_file_is_in_a_program() {
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Returns the tracked files, with their modes.
+fn tracked() -> Vec<(String, PathBuf)> {
+    let out = Command::new("git").args(["ls-files", "-s", "-z"]).current_dir(ROOT).output();
+    let out = out.expect("git runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let listed = String::from_utf8(out.stdout).expect("text");
+    let entry = |line: &str| {
+        let (meta, path) = line.split_once('\t')?;
+        Some((meta.split(' ').next()?.to_owned(), PathBuf::from(path)))
+    };
+    let files: Vec<_> = listed.split('\0').filter_map(entry).collect();
+    assert!(files.len() > 500, "git lists {} files only", files.len());
+    files
+}
+
+/// Git writes a symbolic link as a text file on Windows.
+#[test]
+fn no_tracked_file_is_a_symbolic_link() {
+    let links: Vec<_> = tracked().into_iter().filter(|(mode, _)| mode == "120000").collect();
+    assert!(links.is_empty(), "{links:?}");
+}
+
+/// Crates with modules in another crate's folder, and that folder.
+const BORROWED: [(&str, &str); 2] = [
+    // The transport for the `h3` crate, on streams with priorities and on quiche.
+    ("bench/stacks", "cc/noq/h3/src"),
+    // quiche's driver, on stock quiche, which cannot be linked beside the derived one.
+    ("bench/stacks/stock", "bench/stacks/src/quiche"),
+];
+
+/// Returns the path without `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => assert!(normal.pop(), "{}", path.display()),
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// Returns the folder of the crate that contains this file.
+fn crate_of(file: &Path) -> &Path {
+    let holds_manifest = |folder: &&Path| Path::new(ROOT).join(folder).join("Cargo.toml").exists();
+    file.ancestors().skip(1).find(holds_manifest).expect("the workspace's manifest")
+}
+
+/// A package contains the files of its folder only.
+#[test]
+fn no_module_is_outside_its_crate() {
+    let mut outside = Vec::new();
+    let mut modules = 0;
+    for (_, file) in tracked() {
+        if file.extension().is_none_or(|e| e != "rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(Path::new(ROOT).join(&file)).unwrap_or_default();
+        for line in text.lines() {
+            let Some(path) = line.trim_start().strip_prefix("#[path = \"") else { continue };
+            let path = path.split('"').next().expect("a first part");
+            let module = normal(&file.with_file_name(path));
+            let own = crate_of(&file);
+            let borrowed =
+                |(to, from): &(&str, &str)| own == Path::new(to) && module.starts_with(from);
+            modules += 1;
+            if crate_of(&module) != own && !BORROWED.iter().any(borrowed) {
+                outside.push(format!("{}: {path}", file.display()));
+            }
+        }
+    }
+    assert!(modules > 20, "{modules} modules with a path only");
+    assert!(outside.is_empty(), "{}", outside.join("\n"));
+}
+
+/// Each published crate has its own copy of the licences, for its package.
+#[test]
+fn licences_of_crates_are_those_of_the_workspace() {
+    for (_, file) in tracked() {
+        let name = file.file_name().expect("a name").to_string_lossy();
+        if name.starts_with("LICENSE-") {
+            let read = |path: &Path| std::fs::read(Path::new(ROOT).join(path)).expect("a licence");
+            assert!(read(&file) == read(Path::new(&*name)), "{} differs", file.display());
+        }
+    }
 }
