@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use super::error::Error;
+
 /// SHA-256 of stock's published `src/**/*.rs`. The input is, for each file in the order of names:
 /// its name with `/`, its length in 8 bytes (most significant first), and its bytes.
 const SOURCES: &str = "ca372aedf44b0573bb477b62007bf904696d4608c2ff97c00d796052484ea5cf";
@@ -23,7 +25,7 @@ type Tree = BTreeMap<PathBuf, String>;
 
 /// Writes the derived sources to `to`. `patches` is a folder of unified diffs, applied in the order
 /// of their names.
-pub fn assemble(stock: &Path, patches: &Path, to: &Path) -> Result<(), String> {
+pub fn assemble(stock: &Path, patches: &Path, to: &Path) -> Result<(), Error> {
     let mut tree = Tree::new();
     read(&stock.join("src"), Path::new(""), &mut tree)?;
     check_published(&tree, stock)?;
@@ -39,24 +41,20 @@ pub fn assemble(stock: &Path, patches: &Path, to: &Path) -> Result<(), String> {
     write(&tree, to)
 }
 
-fn io(path: &Path) -> impl FnOnce(std::io::Error) -> String + '_ {
-    move |e| format!("{}: {e}", path.display())
-}
-
-fn sorted(folder: &Path) -> Result<Vec<PathBuf>, String> {
+fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut paths: Vec<_> =
-        std::fs::read_dir(folder).map_err(io(folder))?.flatten().map(|e| e.path()).collect();
+        std::fs::read_dir(folder).map_err(Error::io(folder))?.flatten().map(|e| e.path()).collect();
     paths.sort();
     Ok(paths)
 }
 
-fn read(folder: &Path, name: &Path, tree: &mut Tree) -> Result<(), String> {
+fn read(folder: &Path, name: &Path, tree: &mut Tree) -> Result<(), Error> {
     for path in sorted(folder)? {
         let name = name.join(path.file_name().expect("an entry has a name"));
         if path.is_dir() {
             read(&path, &name, tree)?;
         } else if path.extension().is_some_and(|e| e == "rs") {
-            tree.insert(name, std::fs::read_to_string(&path).map_err(io(&path))?);
+            tree.insert(name, std::fs::read_to_string(&path).map_err(Error::io(&path))?);
         }
     }
     Ok(())
@@ -64,10 +62,10 @@ fn read(folder: &Path, name: &Path, tree: &mut Tree) -> Result<(), String> {
 
 /// Checks that the sources are those for which the patch was made and reviewed, because they become
 /// part of every program built here.
-fn check_published(tree: &Tree, stock: &Path) -> Result<(), String> {
+fn check_published(tree: &Tree, stock: &Path) -> Result<(), Error> {
     let mut sum = Sha256::new();
     for (name, text) in tree {
-        let name = name.to_str().ok_or("a source's name is not UTF-8")?.replace('\\', "/");
+        let name = name.to_str().ok_or_else(|| Error::NotUtf8(name.clone()))?.replace('\\', "/");
         sum.update(name.as_bytes());
         sum.update((text.len() as u64).to_be_bytes());
         sum.update(text.as_bytes());
@@ -76,24 +74,19 @@ fn check_published(tree: &Tree, stock: &Path) -> Result<(), String> {
     if found == SOURCES {
         return Ok(());
     }
-    Err(format!(
-        "{} is not quiche {} as published: its sources have SHA-256 {found}, not {SOURCES}; delete that folder and run `cargo fetch`, or set \
-         FATHOM_QUICHE_SOURCE to unchanged ones",
-        stock.display(),
-        super::locate::VERSION
-    ))
+    Err(Error::Changed { stock: stock.to_owned(), found, published: SOURCES })
 }
 
 /// Applies one patch file, with diffs of one or several sources.
-fn apply(patch: &Path, tree: &mut Tree) -> Result<(), String> {
-    let name = patch.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let text = std::fs::read_to_string(patch).map_err(io(patch))?;
+fn apply(patch: &Path, tree: &mut Tree) -> Result<(), Error> {
+    let name = || patch.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(patch).map_err(Error::io(patch))?;
     let mut starts: Vec<usize> = text.match_indices("\n--- a/").map(|(at, _)| at + 1).collect();
     if text.starts_with("--- a/") {
         starts.insert(0, 0);
     }
     if starts.is_empty() {
-        return Err(format!("patch/{name}: no diff in it"));
+        return Err(Error::NoDiff { patch: name() });
     }
     let ends = starts.iter().skip(1).copied().chain([text.len()]);
     for (start, end) in starts.iter().zip(ends) {
@@ -105,16 +98,18 @@ fn apply(patch: &Path, tree: &mut Tree) -> Result<(), String> {
             .trim_start_matches("--- a/src/")
             .trim()
             .to_owned();
-        let parsed =
-            diffy::Patch::from_str(&diff).map_err(|e| format!("patch/{name}: {file}: {e}"))?;
+        let parsed = diffy::Patch::from_str(&diff).map_err(|why| Error::BadDiff {
+            patch: name(),
+            file: file.clone(),
+            why,
+        })?;
         let old = tree
             .get(Path::new(&file))
-            .ok_or_else(|| format!("patch/{name}: stock has no src/{file}"))?;
-        let new = diffy::apply(old, &parsed).map_err(|e| {
-            format!(
-                "patch/{name} does not fit src/{file}: {e}; the patch is for quiche {}",
-                super::locate::VERSION
-            )
+            .ok_or_else(|| Error::NoFile { patch: name(), file: file.clone() })?;
+        let new = diffy::apply(old, &parsed).map_err(|why| Error::DoesNotFit {
+            patch: name(),
+            file: file.clone(),
+            why,
         })?;
         tree.insert(PathBuf::from(file), new);
     }
@@ -129,12 +124,12 @@ fn body(diff: &str) -> String {
 }
 
 /// Checks how often stock's sources contain `text`. Another count means another version of quiche.
-fn expect(tree: &Tree, text: &str, times: usize) -> Result<(), String> {
+fn expect(tree: &Tree, text: &'static str, expected: usize) -> Result<(), Error> {
     let found = tree.values().map(|file| file.matches(text).count()).sum::<usize>();
-    if found == times {
+    if found == expected {
         Ok(())
     } else {
-        Err(format!("`{text}` stands {found} times in quiche's sources, not {times}"))
+        Err(Error::Count { text, found, expected })
     }
 }
 
@@ -146,20 +141,18 @@ fn replace(tree: &mut Tree, from: &str, to: &str) {
 
 /// Removes the attributes and the documentation of lib.rs, because an included file cannot have its
 /// own attributes. Our lib.rs has both.
-fn own_attributes(tree: &mut Tree) -> Result<(), String> {
-    let lib = tree.get_mut(Path::new("lib.rs")).ok_or("stock has no src/lib.rs")?;
-    let start = lib
-        .find("#[macro_use]\nextern crate log;")
-        .ok_or("src/lib.rs does not begin as expected")?;
+fn own_attributes(tree: &mut Tree) -> Result<(), Error> {
+    let lib = tree.get_mut(Path::new("lib.rs")).ok_or(Error::Beginning)?;
+    let start = lib.find("#[macro_use]\nextern crate log;").ok_or(Error::Beginning)?;
     if lib[..start].lines().any(|l| !l.is_empty() && !l.starts_with("//") && !l.starts_with("#!["))
     {
-        return Err("src/lib.rs has code before `extern crate log`".into());
+        return Err(Error::Beginning);
     }
     *lib = lib.split_off(start);
     Ok(())
 }
 
-fn set_clock(tree: &mut Tree) -> Result<(), String> {
+fn set_clock(tree: &mut Tree) -> Result<(), Error> {
     // The patch has removed the clock that `elapsed` reads.
     expect(tree, HIDDEN_CLOCK, 0)?;
     replace(tree, &format!("std::time::{CLOCK}"), CLOCK);
@@ -167,22 +160,22 @@ fn set_clock(tree: &mut Tree) -> Result<(), String> {
     expect(tree, CLOCK, 0)
 }
 
-fn name_examples(tree: &mut Tree, stock: &Path) -> Result<(), String> {
+fn name_examples(tree: &mut Tree, stock: &Path) -> Result<(), Error> {
     let examples = stock.join("examples");
     let examples =
-        examples.to_str().ok_or("the path of quiche's sources is not UTF-8")?.replace('\\', "/");
+        examples.to_str().ok_or_else(|| Error::NotUtf8(examples.clone()))?.replace('\\', "/");
     replace(tree, EXAMPLES, &format!("\"{examples}/"));
     Ok(())
 }
 
-fn write(tree: &Tree, to: &Path) -> Result<(), String> {
+fn write(tree: &Tree, to: &Path) -> Result<(), Error> {
     for (name, text) in tree {
         let path = to.join(name);
         let folder = path.parent().expect("below `to`");
-        std::fs::create_dir_all(folder).map_err(io(folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
         // Unchanged files keep their time, so that Cargo need not build again.
         if std::fs::read_to_string(&path).ok().as_ref() != Some(text) {
-            std::fs::write(&path, text).map_err(io(&path))?;
+            std::fs::write(&path, text).map_err(Error::io(&path))?;
         }
     }
     Ok(())

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::error::{CargoError, Error};
+
 /// Version for which the patch is made.
 pub const VERSION: &str = "0.30.0";
 
@@ -13,31 +15,17 @@ pub const VERSION: &str = "0.30.0";
 ///   crates.io. Cargo downloads it if necessary.
 ///
 /// [`crate::assemble`] checks that the sources are the published ones.
-pub fn stock(out: &Path) -> Result<PathBuf, String> {
+pub fn stock(out: &Path) -> Result<PathBuf, Error> {
     println!("cargo:rerun-if-env-changed=FATHOM_QUICHE_SOURCE");
     if let Some(given) = std::env::var_os("FATHOM_QUICHE_SOURCE").map(PathBuf::from) {
         println!("cargo:rerun-if-changed={}", given.display());
-        return is_stock(&given).then_some(given.clone()).ok_or_else(|| {
-            format!(
-                "FATHOM_QUICHE_SOURCE={} is not quiche {VERSION}; unset it or name its unpacked sources",
-                given.display()
-            )
-        });
+        return if is_stock(&given) { Ok(given) } else { Err(Error::NotStock(given)) };
     }
     let registry = registry();
     if let Some(found) = registry.as_deref().and_then(unpacked) {
         return Ok(found);
     }
-    let why = match asked_of_cargo(out) {
-        Ok(found) => return Ok(found),
-        Err(e) => e,
-    };
-    let registry =
-        registry.map_or_else(|| "Cargo's registry".into(), |folder| folder.display().to_string());
-    Err(format!(
-        "quiche {VERSION}'s sources are not in {registry}, and Cargo does not find them ({why}); run `cargo fetch` with network, or set \
-         FATHOM_QUICHE_SOURCE to them"
-    ))
+    asked_of_cargo(out).map_err(|why| Error::NotFound { registry, why })
 }
 
 fn registry() -> Option<PathBuf> {
@@ -72,9 +60,9 @@ fn is_stock(folder: &Path) -> bool {
 /// because an adopter's own lock file contains only the derived quiche. Cargo uses the settings
 /// above the folder in which it runs, such as `[source]` of a workspace with vendored sources. The
 /// settings above the build's output folder are tried first, then those above this package.
-fn asked_of_cargo(out: &Path) -> Result<PathBuf, String> {
+fn asked_of_cargo(out: &Path) -> Result<PathBuf, CargoError> {
     let folder = out.join("fetch");
-    let io = |e: std::io::Error| format!("{}: {e}", folder.display());
+    let io = |e| CargoError::Io(folder.clone(), e);
     std::fs::create_dir_all(folder.join("src")).map_err(io)?;
     std::fs::write(folder.join("src/lib.rs"), "").map_err(io)?;
     let manifest = format!(
@@ -91,25 +79,23 @@ fn asked_of_cargo(out: &Path) -> Result<PathBuf, String> {
 
 /// Makes Cargo describe the package in `folder` and all its dependencies, running in the folder
 /// `from`. Cargo downloads what is missing.
-fn metadata(folder: &Path, from: &Path) -> Result<PathBuf, String> {
+fn metadata(folder: &Path, from: &Path) -> Result<PathBuf, CargoError> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = std::env::var_os("TARGET").expect("Cargo sets it");
     let mut run = Command::new(cargo);
     run.args(["metadata", "--format-version", "1", "--filter-platform"]).arg(target);
     run.arg("--manifest-path").arg(folder.join("Cargo.toml")).current_dir(from);
-    let run = run.output().map_err(|e| format!("cargo metadata: {e}"))?;
-    let said = String::from_utf8_lossy(&run.stderr);
+    let run = run.output().map_err(CargoError::Run)?;
     if !run.status.success() {
-        return Err(format!(
-            "cargo metadata: {}",
-            said.lines().find(|l| l.starts_with("error")).unwrap_or("failed")
-        ));
+        let said = String::from_utf8_lossy(&run.stderr);
+        let line = said.lines().find(|l| l.starts_with("error")).unwrap_or("failed");
+        return Err(CargoError::Failed(line.to_owned()));
     }
     let described = String::from_utf8_lossy(&run.stdout);
     let found = manifests(&described)
         .filter_map(|manifest| Some(Path::new(&manifest).parent()?.to_path_buf()))
         .find(|folder| is_stock(folder));
-    found.ok_or_else(|| format!("cargo metadata names no quiche {VERSION}"))
+    found.ok_or(CargoError::Unknown)
 }
 
 /// Returns every `manifest_path` in Cargo's description, which is JSON on one line.

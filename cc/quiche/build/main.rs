@@ -3,6 +3,7 @@
 //! If a part does not fit, the build stops and names it.
 
 mod assemble;
+mod error;
 mod locate;
 
 use std::path::Path;
