@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fathom_cc::catalogue;
+use fathom_cc::{Invalid, catalogue};
 
 /// Controllers with weights that divide the connections, as users write them: `sync`, or
 /// `sync=50,native:cubic=50`. The numbers are weights. Options are written with their controller:
@@ -43,26 +43,25 @@ impl fmt::Display for ControllerShares {
 }
 
 impl FromStr for ControllerShares {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         let mut shares: Vec<(String, u32)> = Vec::new();
         let trimmed: Vec<&str> = s.split(',').map(str::trim).collect();
         for piece in catalogue::split(&trimmed.join(",")) {
             let (controller, weight) = split_weight(&piece);
             let weight = weight.parse().ok().filter(|w| (1..=1_000_000).contains(w));
             let weight = weight.ok_or_else(|| {
-                format!("'{piece}': a weight is a number from 1 to 1000000; write sync=50,native:cubic=50")
+                Invalid::value(&piece, "has an invalid weight")
+                    .hint("write a number from 1 to 1000000, as in sync=50,native:cubic=50")
             })?;
             if controller.is_empty() {
-                return Err(format!(
-                    "'{s}' lacks a controller; write one, or several such as sync=50,native:cubic=50"
-                ));
+                return Err(Invalid::value(s, "lacks a controller")
+                    .hint("write one, or several such as sync=50,native:cubic=50"));
             }
             if shares.iter().any(|(other, _)| other == controller) {
-                return Err(format!(
-                    "'{controller}' is named twice; name it once, with the sum of both weights"
-                ));
+                return Err(Invalid::value(controller, "is named twice")
+                    .hint("name it once, with the sum of both weights"));
             }
             shares.push((controller.to_owned(), weight));
         }
@@ -132,7 +131,7 @@ mod tests {
             ("sync=1,sync=2", "twice"),
         ] {
             let error = text.parse::<ControllerShares>().unwrap_err();
-            assert!(error.contains(hint), "{text}: {error}");
+            assert!(error.problem.contains(hint), "{text}: {error}");
         }
     }
 

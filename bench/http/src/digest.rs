@@ -38,6 +38,22 @@ fn members(value: &[u8]) -> impl Iterator<Item = (&str, &str)> {
         .map(|(name, value)| (name.trim(), value.trim()))
 }
 
+/// Reason why a body does not match its digest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DigestError {
+    /// The server sent no SHA-256 digest.
+    #[error("the server sent no {ALGORITHM} digest")]
+    Missing,
+    /// The server sent another digest.
+    #[error("the body's digest is {computed}, the server sent {ALGORITHM}={sent}")]
+    Different {
+        /// Field value for the received body.
+        computed: String,
+        /// The server's SHA-256 digest, with control characters escaped.
+        sent: String,
+    },
+}
+
 /// SHA-256 of a body that arrives in pieces.
 #[derive(Clone)]
 pub struct Digest(Context);
@@ -68,20 +84,17 @@ impl Digest {
     /// Compares the digest with the digest in `fields`.
     ///
     /// # Errors
-    /// Returns a message of one line if `fields` have another digest or none.
-    pub fn check(self, fields: &HeaderMap) -> Result<(), String> {
+    /// Returns an error if `fields` have another digest or none.
+    pub fn check(self, fields: &HeaderMap) -> Result<(), DigestError> {
         let found = self.value();
         let values = fields.get_all(CONTENT_DIGEST).into_iter();
         let sent =
             values.flat_map(|value| members(value.as_bytes())).find(|(name, _)| *name == ALGORITHM);
-        let sent = sent.ok_or_else(|| format!("the server sent no {ALGORITHM} digest"))?;
+        let sent = sent.ok_or(DigestError::Missing)?;
         if found.split_once('=') == Some(sent) {
             return Ok(());
         }
-        Err(format!(
-            "the body's digest is {found}, the server sent {ALGORITHM}={}",
-            sent.1.escape_debug()
-        ))
+        Err(DigestError::Different { computed: found, sent: sent.1.escape_debug().to_string() })
     }
 }
 
@@ -122,10 +135,9 @@ mod tests {
         }
         assert_eq!(digest.clone().value(), DIGEST);
         digest.clone().check(&fields(CONTENT_DIGEST, &["sha-512=:AAAA:", DIGEST])).unwrap();
-        let missing = digest.clone().check(&HeaderMap::new()).unwrap_err();
-        assert!(missing.contains("no sha-256"), "{missing}");
+        assert_eq!(digest.clone().check(&HeaderMap::new()), Err(DigestError::Missing));
         digest.add(b" ");
-        let wrong = digest.check(&fields(CONTENT_DIGEST, &[DIGEST])).unwrap_err();
+        let wrong = digest.check(&fields(CONTENT_DIGEST, &[DIGEST])).unwrap_err().to_string();
         assert!(wrong.contains("RK/0qy18") && !wrong.contains('\n'), "{wrong}");
     }
 }

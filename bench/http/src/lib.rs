@@ -16,6 +16,7 @@
 //! | `proxy/` | the reverse proxy: requests that an upstream server answers |
 //! | `regular_file.rs` | opening files without blocking on pipes or devices |
 //! | `files.rs` | served files, with a limit of open descriptors |
+//! | `handshake_error.rs` | reasons why a QUIC handshake does not complete |
 //! | `descriptors.rs` | division of the process's file descriptors |
 //! | `digest.rs` | digests of bodies (RFC 9530) |
 //! | `limits.rs` | limits per client and for the whole server |
@@ -37,6 +38,7 @@ pub mod controller_shares;
 pub mod descriptors;
 pub mod digest;
 mod files;
+pub mod handshake_error;
 mod http3;
 pub mod identity;
 pub mod limits;

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::time::Duration;
 
+use fathom_cc::Invalid;
+
 /// Bytes of a response, besides DATA frames, that a client accepts: header, trailers and unknown
 /// frames. The limit for decompressed header fields is the same.
 pub(crate) const RESPONSE_BYTES: u64 = 64 << 10;
@@ -141,18 +143,16 @@ impl fmt::Display for ClientPrefix {
 }
 
 impl FromStr for ClientPrefix {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         let bits = |text: &str, most: u8| text.trim().parse().ok().filter(|bits| *bits <= most);
         let both = s
             .split_once(',')
             .and_then(|(v4, v6)| Some(Self { v4: bits(v4, 32)?, v6: bits(v6, 128)? }));
         both.ok_or_else(|| {
-            format!(
-                "'{}' is no pair of prefix lengths; write bits of IPv4 and of IPv6, such as 32,56",
-                s.escape_debug()
-            )
+            Invalid::value(s, "is not a pair of prefix lengths")
+                .hint("write the lengths for IPv4 and IPv6, such as 32,56")
         })
     }
 }
@@ -173,7 +173,8 @@ mod tests {
         assert_eq!(of("32,56", "2001:db8:1:23ff::9"), "2001:db8:1:2300::");
         assert_eq!(of("32,0", "2001:db8::9"), "::");
         for wrong in ["", "32", "33,56", "32,129", "a,b", "-1,2"] {
-            assert!(wrong.parse::<ClientPrefix>().unwrap_err().contains("32,56"), "{wrong}");
+            let error = wrong.parse::<ClientPrefix>().unwrap_err();
+            assert!(error.hint.contains("32,56"), "{wrong}: {error}");
         }
         assert_eq!(ClientPrefix::default().to_string(), "32,56");
     }

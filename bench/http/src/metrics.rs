@@ -47,22 +47,15 @@ struct ReasonLabels {
 }
 
 /// Reason why a client that reads its responses too slowly is dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlowReader {
     /// The client acknowledged almost nothing for
     /// [`Limits::stall_timeout`](crate::limits::Limits::stall_timeout). Its responses are reset.
+    #[error("the client reads too slowly")]
     Stall,
     /// The client held response memory that others needed. Its connection is closed.
+    #[error("the client reads too slowly while memory is short")]
     Pressure,
-}
-
-impl std::fmt::Display for SlowReader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Stall => "the client reads too slowly",
-            Self::Pressure => "the client reads too slowly while memory is short",
-        })
-    }
 }
 
 /// Metrics of the memory for unacknowledged response data.

@@ -11,15 +11,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Buf;
+use fathom_cc::Invalid;
 use fathom_plugin::{EcnCounts, EnableTimestamp, Extension, InUse, Offer};
 use fathom_stacks::quinn::{Connecting, Connection, Endpoint};
 use fathom_stacks::{
-    Connection as _, Controller, Endpoint as _, EndpointSettings, Monitor, Stack, Tls,
-    TransportSettings,
+    Connection as _, Controller, Endpoint as _, EndpointSettings, Monitor, SetupError, Stack,
+    Tls, TransportSettings,
 };
+use h3::error::{ConnectionError, StreamError};
 use http::{Request, Uri};
 use rustls::ClientConfig;
 
+use crate::handshake_error::HandshakeError;
 use crate::http3::{self, Closer};
 use crate::load::{LoadError, Origin, Trust, wildcard_address};
 use crate::server::NO_ERROR;
@@ -51,18 +54,44 @@ impl Default for ProbeOptions {
     }
 }
 
+/// Reason why a connection to a server failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The server's name has no address.
+    #[error(transparent)]
+    Address(#[from] Invalid),
+    /// The handshake failed.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// The HTTP/3 connection failed.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// A request failed.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The URL does not make a request.
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    /// The requests were not complete within this time.
+    #[error("no answer within {} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// The stack runs without the plug-in.
+    #[error("no plug-in")]
+    NoPlugin,
+}
+
 /// Reaction of a server to the timestamp transport parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum ExtensionSupport {
     /// The server supports this frame, and the frame is in use.
     Speaks(InUse),
     /// The server ignores the parameters, as RFC 9000 §7.4.2 requires.
     Ignores,
-    /// The server works only without the parameters. The text is the error with them.
-    Refuses(String),
-    /// The server works neither with nor without the parameters. The text is the error without
-    /// them.
-    Unreachable(String),
+    /// The server works only without the parameters. The error is that of the connection with them.
+    Refuses(ProbeError),
+    /// The server works neither with nor without the parameters. The error is that of the
+    /// connection without them.
+    Unreachable(ProbeError),
 }
 
 impl fmt::Display for ExtensionSupport {
@@ -79,7 +108,7 @@ impl fmt::Display for ExtensionSupport {
 }
 
 /// Result of a probe.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ProbeReport {
     /// Reaction to the parameters.
     pub verdict: ExtensionSupport,
@@ -157,7 +186,7 @@ pub async fn probe(
     })
 }
 
-type ConnectionOutcome = Result<(ConnectionReport, InUse), String>;
+type ConnectionOutcome = Result<(ConnectionReport, InUse), ProbeError>;
 
 async fn visit(
     origin: &Origin,
@@ -166,8 +195,8 @@ async fn visit(
     extension: Extension,
     options: &ProbeOptions,
 ) -> Result<ConnectionOutcome, LoadError> {
-    let setup = |e: &dyn fmt::Display| LoadError::Setup(e.to_string());
-    let controller = Controller::read("cubic", Stack::Quinn).map_err(|e| setup(&e))?;
+    let controller = Controller::read("cubic", Stack::Quinn)
+        .map_err(|why| SetupError::Controller("cubic".to_owned(), why))?;
     let settings = EndpointSettings {
         extension,
         monitor_acks: true,
@@ -178,16 +207,15 @@ async fn visit(
         },
         ..EndpointSettings::new(Tls::Client(Arc::clone(tls)), vec![controller])
     };
-    let socket = UdpSocket::bind(wildcard_address(origin.address())).map_err(|e| setup(&e))?;
-    let endpoint = Endpoint::on_tokio(socket, settings).map_err(|e| setup(&e))?;
-    let connecting = endpoint
-        .connect(origin.address(), origin.server_name(), None, None)
-        .map_err(|e| setup(&e))?;
-    let visited =
-        match tokio::time::timeout(options.timeout, run_requests(connecting, url, options)).await {
-            Ok(visited) => visited,
-            Err(_) => Err(format!("no answer within {} s", options.timeout.as_secs_f64())),
-        };
+    let socket = UdpSocket::bind(wildcard_address(origin.address()))?;
+    let endpoint = Endpoint::on_tokio(socket, settings)?;
+    let connecting =
+        endpoint.connect(origin.address(), origin.server_name(), None, None).map_err(|why| {
+            LoadError::Unreachable(origin.clone(), HandshakeError::not_started(why))
+        })?;
+    let visited = tokio::time::timeout(options.timeout, run_requests(connecting, url, options))
+        .await
+        .unwrap_or(Err(ProbeError::TimedOut(options.timeout)));
     endpoint.close(NO_ERROR);
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, endpoint.wait_idle()).await;
     Ok(visited)
@@ -201,23 +229,23 @@ async fn run_requests(
     options: &ProbeOptions,
 ) -> ConnectionOutcome {
     let started = Instant::now();
-    let connection = connecting.await.map_err(|close| close.text)?;
+    let connection = connecting.await.map_err(HandshakeError::from)?;
     let handshake = started.elapsed();
-    let begun = http3::client(connection.h3(), Closer::new(&connection)).await;
-    let (mut driver, mut sender) = begun.map_err(|e| e.to_string())?;
+    let (mut driver, mut sender) =
+        http3::client(connection.h3(), Closer::new(&connection)).await?;
     let responses = async {
         let mut got = get(&mut sender, url, options.max_body_bytes).await?;
         for _ in 1..options.requests {
             got = get(&mut sender, url, options.max_body_bytes).await?;
         }
-        Ok::<_, String>(got)
+        Ok::<_, ProbeError>(got)
     };
     // Process the server's other streams meanwhile. If they end first, the connection is over.
     let (status, bytes, server) = tokio::select! {
         responses = responses => responses?,
-        closed = std::future::poll_fn(|cx| driver.poll_close(cx)) => return Err(closed.to_string()),
+        closed = std::future::poll_fn(|cx| driver.poll_close(cx)) => return Err(closed.into()),
     };
-    let report = connection.monitor().and_then(Monitor::report).ok_or("no plug-in")?;
+    let report = connection.monitor().and_then(Monitor::report).ok_or(ProbeError::NoPlugin)?;
     let stats = connection.stats();
     let visit = ConnectionReport {
         handshake,
@@ -244,18 +272,16 @@ async fn get(
     sender: &mut http3::RequestSender<<Connection as fathom_stacks::Connection>::H3Opener>,
     url: &Uri,
     max_body_bytes: u64,
-) -> Result<(u16, u64, Option<String>), String> {
-    let said = |e: h3::error::StreamError| e.to_string();
+) -> Result<(u16, u64, Option<String>), ProbeError> {
     let request =
         Request::get(url.clone()).header(http::header::USER_AGENT, "fathom-probe").body(());
-    let mut stream =
-        sender.send_request(request.map_err(|e| e.to_string())?).await.map_err(said)?;
+    let mut stream = sender.send_request(request?).await?;
     // A server that has read enough may stop the rest (RFC 9114 §4.1). The response shows any other
     // error.
     let _ = stream.finish().await;
-    let head = stream.recv_response().await.map_err(said)?;
+    let head = stream.recv_response().await?;
     let mut bytes = 0;
-    while let Some(data) = stream.recv_data().await.map_err(said)? {
+    while let Some(data) = stream.recv_data().await? {
         bytes += data.remaining() as u64;
         if bytes >= max_body_bytes {
             // Dropping the stream stops it.

@@ -1,6 +1,7 @@
 //! Served content: files under a root, synthetic bodies, delays, and an upstream server behind a
 //! proxy.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,28 +58,40 @@ impl ProxiedPaths {
     }
 }
 
+/// Reason why a root folder cannot be served. Each message is one line with a hint.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    /// The folder cannot be read.
+    #[error("root '{}': {why}; name a folder you can read", root.display())]
+    Unreadable {
+        /// Path of the root.
+        root: PathBuf,
+        /// Error of the system.
+        why: io::Error,
+    },
+    /// The path is that of a file.
+    #[error("root '{}' is not a folder; name the folder that contains the file", .0.display())]
+    NotAFolder(PathBuf),
+}
+
+/// Returns the canonical path of a root folder.
+fn root_folder(root: &Path) -> Result<PathBuf, RootError> {
+    match root.canonicalize() {
+        Ok(folder) if folder.is_dir() => Ok(folder),
+        Ok(_) => Err(RootError::NotAFolder(root.to_owned())),
+        Err(why) => Err(RootError::Unreadable { root: root.to_owned(), why }),
+    }
+}
+
 impl Site {
     /// Returns a site that serves the files under `root`, if there is one, and always `/bytes/N`
     /// and `/delay/MS/bytes/N`.
     ///
     /// # Errors
     /// Returns an error if the root is not a readable folder.
-    pub fn new(root: Option<&Path>, limits: Limits) -> Result<Self, String> {
-        let root = root.map(|root| {
-            let whole = root.canonicalize().map_err(|e| {
-                format!("root '{}': {e}; name a folder you can read", root.display())
-            })?;
-            if whole.is_dir() {
-                Ok(whole)
-            } else {
-                Err(format!(
-                    "root '{}' is no folder; name the folder the file is in",
-                    root.display()
-                ))
-            }
-        });
+    pub fn new(root: Option<&Path>, limits: Limits) -> Result<Self, RootError> {
         Ok(Self {
-            root: root.transpose()?,
+            root: root.map(root_folder).transpose()?,
             limits,
             files: Files::new(Descriptors::of_process()),
             proxy: None,
@@ -159,7 +172,7 @@ impl Site {
                     ..select(selection, &representation, "application/octet-stream", Body::Zeros)
                 }
             }
-            Some(Err(why)) => plain(StatusCode::BAD_REQUEST, &why),
+            Some(Err(error)) => plain(StatusCode::BAD_REQUEST, &format!("{error}\n")),
             None => self.file(path, method == Method::GET, conditions).await,
         };
         if method == Method::HEAD { SiteResponse { body: Body::Empty, ..answer } } else { answer }
@@ -249,9 +262,25 @@ fn inside(path: &str) -> Option<PathBuf> {
     relative.components().all(is_shown).then(|| relative.to_owned())
 }
 
-/// Returns the delay and the bytes of `/bytes/N` and `/delay/MS/bytes/N`, or an error message.
-/// Returns `None` for other paths.
-fn synthetic(path: &str, limits: &Limits) -> Option<Result<(Duration, u64), String>> {
+/// Reason why a path of a synthetic body has no response.
+#[derive(Debug, thiserror::Error)]
+enum SyntheticError {
+    /// The delay or the length is not a whole number.
+    #[error("write /bytes/N or /delay/MS/bytes/N, both whole numbers")]
+    NotANumber,
+    /// The delay or the length is above its limit.
+    #[error("at most /delay/{}/bytes/{bytes} here", delay.as_millis())]
+    TooLarge {
+        /// Longest delay.
+        delay: Duration,
+        /// Largest body.
+        bytes: u64,
+    },
+}
+
+/// Returns the delay and the length of `/bytes/N` and `/delay/MS/bytes/N`, or `None` for other
+/// paths.
+fn synthetic(path: &str, limits: &Limits) -> Option<Result<(Duration, u64), SyntheticError>> {
     let (wait, rest) = match path.strip_prefix("/delay/") {
         Some(rest) => {
             let (ms, rest) = rest.split_once('/')?;
@@ -260,16 +289,12 @@ fn synthetic(path: &str, limits: &Limits) -> Option<Result<(Duration, u64), Stri
         None => ("0", path.strip_prefix("/bytes/")?),
     };
     let (Ok(ms), Ok(bytes)) = (wait.parse(), rest.parse()) else {
-        return Some(Err("write /bytes/N or /delay/MS/bytes/N, both whole numbers\n".into()));
+        return Some(Err(SyntheticError::NotANumber));
     };
     let wait = Duration::from_millis(ms);
     if wait > limits.max_delay || bytes > limits.max_body {
-        let most = format!(
-            "at most /delay/{}/bytes/{} here\n",
-            limits.max_delay.as_millis(),
-            limits.max_body
-        );
-        return Some(Err(most));
+        let (delay, bytes) = (limits.max_delay, limits.max_body);
+        return Some(Err(SyntheticError::TooLarge { delay, bytes }));
     }
     Some(Ok((wait, bytes)))
 }
@@ -449,11 +474,8 @@ mod tests {
     #[test]
     fn an_invalid_root_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(Site::new(Some(file.path()), Limits::default()).unwrap_err().contains("no folder"));
-        assert!(
-            Site::new(Some(Path::new("/nowhere")), Limits::default())
-                .unwrap_err()
-                .contains("/nowhere")
-        );
+        let error = |root: &Path| Site::new(Some(root), Limits::default()).unwrap_err().to_string();
+        assert!(error(file.path()).contains("not a folder"));
+        assert!(error(Path::new("/nowhere")).contains("/nowhere"));
     }
 }

@@ -4,6 +4,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use http::Uri;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -21,7 +22,7 @@ pub struct Arrival {
 
 /// Distribution of the gaps between requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
-#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = unknown)]
 pub enum Spacing {
     /// Independent arrivals, like those of many users: exponential gaps.
     #[default]
@@ -30,8 +31,8 @@ pub enum Spacing {
     Even,
 }
 
-fn unknown(s: &str) -> String {
-    format!("'{}' is no spacing; write poisson or even", s.escape_debug())
+fn unknown(s: &str) -> Invalid {
+    Invalid::value(s, "is not a spacing").hint("write poisson or even")
 }
 
 /// Returns endless requests for these URLs in turn, `rate` per second, which must be above 0.
@@ -58,31 +59,33 @@ pub fn at_rate(
 ///
 /// # Errors
 /// Returns an error that names the line and gives a hint if a line is invalid.
-pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, String> {
+pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, Invalid> {
     let mut arrivals: Vec<Arrival> = Vec::new();
     // Reuse URLs, because traces request the same paths again and again.
     let mut known: std::collections::HashMap<Arc<str>, Uri> = std::collections::HashMap::new();
     for (number, line) in (1..).zip(lines.lines()) {
-        let wrong = |why: String| format!("line {number}: {why}");
-        let line = line.map_err(|e| wrong(format!("{e}; write text in UTF-8")))?;
+        let wrong = |error: Invalid| error.in_field(format!("line {number}"));
+        let line = line
+            .map_err(|e| wrong(Invalid::because(e.to_string()).hint("write text in UTF-8")))?;
         let line = line.strip_suffix('\r').unwrap_or(&line);
         let Some((seconds, path)) = line.split_once(',') else {
-            return Err(wrong(format!(
-                "'{}' is not seconds and a path; write them such as 0.25,/index.html",
-                line.escape_debug()
-            )));
+            return Err(wrong(
+                Invalid::value(line, "is not a time and a path")
+                    .hint("write both, such as 0.25,/index.html"),
+            ));
         };
         let at = seconds.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
         let at = at.ok_or_else(|| {
-            wrong(format!(
-                "'{}' is no time; write seconds since the start, such as 0.25",
-                seconds.escape_debug()
-            ))
+            wrong(
+                Invalid::value(seconds, "is not a time")
+                    .hint("write seconds since the start, such as 0.25"),
+            )
         })?;
         if arrivals.last().is_some_and(|last| at < last.at) {
-            return Err(wrong(format!(
-                "{seconds} s is before the line above; sort the lines by time"
-            )));
+            return Err(wrong(
+                Invalid::value(seconds, "is earlier than the line above")
+                    .hint("sort the lines by time"),
+            ));
         }
         let url = match known.get(path) {
             Some(url) => url.clone(),
@@ -95,7 +98,9 @@ pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, Strin
         arrivals.push(Arrival { at, url });
     }
     if arrivals.is_empty() {
-        return Err("there is no line in it; write some such as 0.25,/index.html".into());
+        return Err(
+            Invalid::because("the file is empty").hint("write lines such as 0.25,/index.html")
+        );
     }
     Ok(arrivals)
 }
@@ -127,19 +132,19 @@ mod tests {
         assert_eq!(found.len(), 3);
         assert_eq!((found[1].at.as_millis(), found[1].url.query()), (500, Some("x=1,2")));
         for (text, hint) in [
-            ("0,/a\n/b\n", "line 2: '/b' is not seconds"),
-            ("x,/a\n", "line 1: 'x' is no time"),
-            ("-1,/a\n", "line 1: '-1' is no time"),
-            ("NaN,/a\n", "no time"),
-            ("1e300,/a\n", "no time"),
+            ("0,/a\n/b\n", "line 2: '/b' is not a time"),
+            ("x,/a\n", "line 1: 'x' is not a time"),
+            ("-1,/a\n", "line 1: '-1' is not a time"),
+            ("NaN,/a\n", "not a time"),
+            ("1e300,/a\n", "not a time"),
             ("1,/a\n\n", "line 2"),
-            ("2,/a\n1,/b\n", "line 2: 1 s is before"),
-            ("1,a\n", "line 1: 'a' is no path"),
-            ("", "no line"),
+            ("2,/a\n1,/b\n", "line 2: '1' is earlier"),
+            ("1,a\n", "line 1: 'a' is not a path"),
+            ("", "empty"),
         ] {
-            let error = read(text).unwrap_err();
+            let error = read(text).unwrap_err().to_string();
             assert!(error.contains(hint) && !error.contains('\n'), "{text}: {error}");
         }
-        assert!(trace(&b"0,/\xff\n"[..], &origin()).unwrap_err().contains("UTF-8"));
+        assert!(trace(&b"0,/\xff\n"[..], &origin()).unwrap_err().hint.contains("UTF-8"));
     }
 }

@@ -16,6 +16,7 @@ use fathom_stacks::{
 use super::target::{Origin, wildcard_address};
 use super::uplink_delay::UplinkDelay;
 use super::{LoadError, Timestamps};
+use crate::handshake_error::HandshakeError;
 use crate::http3::Closer;
 use crate::udp;
 
@@ -34,11 +35,12 @@ pub(super) struct ClientConfig {
 }
 
 impl ClientConfig {
-    fn endpoint(&self) -> Result<EndpointSettings, String> {
+    fn endpoint(&self) -> Result<EndpointSettings, SetupError> {
         let extension = self.timestamps.extension();
         // This end sends only a few requests and acknowledgements, so any controller does.
         let controller = if extension.is_off() { "native:cubic" } else { "cubic" };
-        let controller = Controller::read(controller, self.stack)?;
+        let controller = Controller::read(controller, self.stack)
+            .map_err(|why| SetupError::Controller(controller.to_owned(), why))?;
         Ok(EndpointSettings {
             extension,
             transport: TransportSettings {
@@ -70,24 +72,24 @@ impl<E: Endpoint> Client<E> {
         endpoint: impl Fn(UdpSocket, EndpointSettings) -> Result<E, SetupError>,
     ) -> Result<Self, LoadError> {
         let endpoints = (0..config.sockets.max(1)).map(|_| {
-            let (socket, _) =
-                udp::bind(wildcard_address(config.origin.address())).map_err(|e| e.to_string())?;
-            endpoint(socket, config.endpoint()?).map_err(|e| e.to_string())
+            let (socket, _) = udp::bind(wildcard_address(config.origin.address()))?;
+            Ok(endpoint(socket, config.endpoint()?)?)
         });
-        let endpoints = endpoints.collect::<Result<_, _>>().map_err(LoadError::Setup)?;
+        let endpoints = endpoints.collect::<Result<_, LoadError>>()?;
         Ok(Self { endpoints, next: AtomicUsize::new(0), config })
     }
 
     /// Starts a connection.
-    pub(super) fn connect(&self) -> Result<Connecting<E>, String> {
+    pub(super) fn connect(&self) -> Result<Connecting<E>, HandshakeError> {
         let uplink_delay =
             (!self.config.timestamps.extension().is_off()).then(Arc::<UplinkDelay>::default);
         let observer = uplink_delay.clone().map(|uplink_delay| uplink_delay as Arc<dyn Observer>);
         let endpoint =
             &self.endpoints[self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len()];
         let origin = &self.config.origin;
-        let connecting =
-            endpoint.connect(origin.address(), origin.server_name(), None, observer)?;
+        let connecting = endpoint
+            .connect(origin.address(), origin.server_name(), None, observer)
+            .map_err(HandshakeError::not_started)?;
         Ok(Connecting { connecting, uplink_delay })
     }
 
@@ -117,12 +119,12 @@ impl<E: Endpoint> Connecting<E> {
 }
 
 impl<E: Endpoint> Future for Connecting<E> {
-    type Output = Result<Connection<E>, String>;
+    type Output = Result<Connection<E>, HandshakeError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.connecting).poll(cx).map(|done| match done {
             Ok(connection) => Ok(Connection { connection, uplink_delay: self.uplink_delay.take() }),
-            Err(close) => Err(close.text),
+            Err(close) => Err(close.into()),
         })
     }
 }

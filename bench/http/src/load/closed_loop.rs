@@ -61,7 +61,7 @@ impl<E: Endpoint> ClosedLoop<E> {
     fn done(&self, request: &Request, result: Result<(), Failure>) -> bool {
         use FailureKind::{Connect, Protocol, Reset};
         let broke_off =
-            matches!(&result, Err(failure) if matches!(failure.kind, Connect | Reset | Protocol));
+            matches!(&result, Err(failure) if matches!(failure.kind(), Connect | Reset | Protocol));
         self.context.stats.record_end(request, now(), result);
         broke_off
     }

@@ -9,7 +9,7 @@ use fathom_stacks::{EarlyDataAccepted, Endpoint};
 use super::client::{Client, Connection};
 use super::clock::now;
 use super::load_stats::{EarlyData, LoadStats};
-use super::request::{Failure, FailureKind, Request};
+use super::request::{Failure, Request};
 use super::session::{RequestFields, Session};
 
 /// Options of all requests.
@@ -40,13 +40,11 @@ impl<E: Endpoint> LoadContext<E> {
 
     /// Establishes a connection for several requests.
     pub(super) async fn connect(&self) -> Result<Session<E>, Failure> {
-        let failed = |why: String| Failure::new(FailureKind::Connect, why);
+        let limit = self.options.timeout;
+        let late = |_| Failure::TimedOut { limit, connected: false };
         let began = now();
-        let connecting = self.client.connect().map_err(failed)?;
-        let connection = match tokio::time::timeout(self.options.timeout, connecting).await {
-            Ok(connection) => connection.map_err(failed)?,
-            Err(_) => return Err(failed(late(self.options.timeout))),
-        };
+        let connecting = self.client.connect()?;
+        let connection = tokio::time::timeout(limit, connecting).await.map_err(late)??;
         self.stats.record_handshake(now() - began, true, began);
         // A server that permits no stream would keep the setup from completing.
         let started = Session::start(
@@ -55,9 +53,7 @@ impl<E: Endpoint> LoadContext<E> {
             Arc::clone(&self.stats),
             Arc::clone(&self.options.fields),
         );
-        tokio::time::timeout(self.options.timeout, started)
-            .await
-            .unwrap_or_else(|_| Err(failed(late(self.options.timeout))))
+        tokio::time::timeout(limit, started).await.map_err(late)?
     }
 
     /// Sends a request on a fresh connection, which is stored in `kept`.
@@ -66,8 +62,7 @@ impl<E: Endpoint> LoadContext<E> {
         request: &mut Request,
         kept: &mut Option<Session<E>>,
     ) -> Result<(), Failure> {
-        let failed = |why: String| Failure::new(FailureKind::Connect, why);
-        let mut connecting = self.client.connect().map_err(failed)?;
+        let mut connecting = self.client.connect()?;
         if self.options.zero_rtt {
             connecting = match connecting.into_0rtt() {
                 Ok((connection, accepted)) => {
@@ -79,7 +74,7 @@ impl<E: Endpoint> LoadContext<E> {
                 }
             };
         }
-        let connection = connecting.await.map_err(failed)?;
+        let connection = connecting.await?;
         self.connected(request);
         self.on(connection, request, kept).await
     }
@@ -128,7 +123,7 @@ impl<E: Endpoint> LoadContext<E> {
                 if let Some(connection) = connection {
                     self.stats.record_connection(&connection.stats());
                 }
-                answered.and(Err(failed_handshake()))
+                answered.and(Err(Failure::EarlyHandshake))
             }
         }
     }
@@ -160,17 +155,7 @@ impl<E: Endpoint> LoadContext<E> {
     }
 }
 
-fn failed_handshake() -> Failure {
-    Failure::new(FailureKind::Connect, "the handshake failed")
-}
-
-/// Returns the message for a step that exceeded its time limit.
-pub(super) fn late(limit: Duration) -> String {
-    format!("not complete within {}", fathom_cc::units::duration_text(limit))
-}
-
 /// Returns the failure of a request that timed out.
 pub(super) fn timed_out(request: &Request, limit: Duration) -> Failure {
-    let kind = if request.connection == 0 { FailureKind::Connect } else { FailureKind::Timeout };
-    Failure::new(kind, late(limit))
+    Failure::TimedOut { limit, connected: request.connection > 0 }
 }

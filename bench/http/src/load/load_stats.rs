@@ -200,9 +200,9 @@ impl LoadStats {
         match result {
             Ok(()) => totals.complete(request, ended),
             Err(failure) => {
-                let (count, first) = &mut totals.counts.failures[failure.kind as usize];
+                let (count, first) = &mut totals.counts.failures[failure.kind() as usize];
                 *count += 1;
-                first.get_or_insert(failure.why);
+                first.get_or_insert_with(|| failure.to_string());
             }
         }
     }

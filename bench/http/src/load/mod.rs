@@ -49,6 +49,7 @@ use std::time::Duration;
 
 use http::Uri;
 
+use crate::handshake_error::HandshakeError;
 pub use crate::timestamps::Timestamps;
 pub use arrivals::{Arrival, Spacing, at_rate, trace};
 use fathom_stacks::Stack;
@@ -60,7 +61,7 @@ pub use request_csv::COLUMNS;
 pub use run::run;
 pub use saturation::ClientSaturation;
 pub use target::{Origin, choose_address, host, port, urls, wildcard_address};
-pub use trust::{TicketStore, Trust};
+pub use trust::{CertificateError, TicketStore, Trust, TrustError};
 
 /// Size of a pool of persistent connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,12 +204,22 @@ pub enum LoadError {
     #[error("{0} makes no load; write {others}", others = Stack::names(Stack::on_rustls))]
     Stack(Stack),
     /// Certificates cannot be used.
-    #[error("{0}")]
-    Trust(String),
-    /// The sockets or the stack cannot be set up.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// No socket can be opened.
     #[error("cannot set up the client: {0}")]
-    Setup(String),
+    Socket(#[from] io::Error),
+    /// The stack cannot be set up.
+    #[error("cannot set up the client: {0}")]
+    Setup(#[from] fathom_stacks::SetupError),
     /// No connection to the server could be made.
-    #[error("cannot reach {0}: {1}")]
-    Unreachable(Origin, String),
+    #[error("cannot reach {0}: {1}{hint}", hint = if matches!(.1, HandshakeError::TimedOut(_)) {
+        "; is there a server that speaks HTTP/3?"
+    } else {
+        ""
+    })]
+    Unreachable(Origin, HandshakeError),
+    /// The run was stopped before the first connection was established.
+    #[error("cannot reach {0}: stopped before it answered")]
+    Stopped(Origin),
 }

@@ -13,7 +13,7 @@ use super::clock::now;
 use super::context::{LoadContext, timed_out};
 use super::pacer::Pacer;
 use super::pool::StreamPool;
-use super::request::{Failure, FailureKind, Request};
+use super::request::{Failure, Request};
 use super::session::Session;
 use crate::server::stopped;
 
@@ -101,8 +101,7 @@ async fn borrowed<E: Endpoint>(
             pool.acquire_stream().await
         }
     };
-    let permit =
-        permit.ok_or_else(|| Failure::new(FailureKind::Connect, "there is no connection"))?;
+    let permit = permit.ok_or(Failure::NoConnection)?;
     request.start = now();
     let session = pool.connections.session(permit.slot, context).await?;
     request.connection = session.id;

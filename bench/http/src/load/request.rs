@@ -2,8 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use http::Uri;
+use fathom_cc::units::duration_text;
+use h3::error::{Code, ConnectionError, StreamError};
+use http::{StatusCode, Uri};
 use strum::VariantArray as _;
+
+use crate::digest::DigestError;
+use crate::handshake_error::HandshakeError;
+use crate::http3::PeerError;
 
 /// Kinds of request failure.
 #[derive(
@@ -35,15 +41,87 @@ impl FailureKind {
 }
 
 /// Reason why a request failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) kind: FailureKind,
-    pub(super) why: String,
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The handshake failed.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// The handshake failed after the request was sent in 0-RTT.
+    #[error("the handshake failed")]
+    EarlyHandshake,
+    /// HTTP/3 could not be set up on the connection.
+    #[error(transparent)]
+    Setup(ConnectionError),
+    /// No pooled connection is left.
+    #[error("there is no connection")]
+    NoConnection,
+    /// A connection or a response took longer than `limit`.
+    #[error("not complete within {}", duration_text(*limit))]
+    TimedOut {
+        /// Time limit.
+        limit: Duration,
+        /// Whether the request had a connection.
+        connected: bool,
+    },
+    /// The server sent GOAWAY before the request (RFC 9114 §5.2).
+    #[error("the server sent GOAWAY and accepts no more requests on this connection")]
+    GoAway,
+    /// The stream or connection ended.
+    #[error(transparent)]
+    Stream(StreamError),
+    /// The server violated HTTP/3 or sent too much.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// The status was 400 or above.
+    #[error("{0}")]
+    Status(StatusCode),
+    /// The body's length differs from `content-length`.
+    #[error("{received} bytes of {declared}")]
+    Length {
+        /// Bytes of the body.
+        received: u64,
+        /// Value of `content-length`.
+        declared: u64,
+    },
+    /// The value of `content-length` is not a number.
+    #[error("content-length is not a number")]
+    InvalidLength,
+    /// The body does not match its digest.
+    #[error(transparent)]
+    Digest(#[from] DigestError),
 }
 
 impl Failure {
-    pub(super) fn new(kind: FailureKind, why: impl std::fmt::Display) -> Self {
-        Self { kind, why: why.to_string() }
+    /// Returns the kind under which the failure is counted.
+    pub(super) fn kind(&self) -> FailureKind {
+        match self {
+            Self::Handshake(_)
+            | Self::EarlyHandshake
+            | Self::Setup(_)
+            | Self::NoConnection
+            | Self::TimedOut { connected: false, .. } => FailureKind::Connect,
+            Self::TimedOut { connected: true, .. } => FailureKind::Timeout,
+            Self::GoAway | Self::Stream(_) => FailureKind::Reset,
+            // A response that is larger than the client accepts violates no rule.
+            Self::Peer(error) if error.code() == Code::H3_EXCESSIVE_LOAD => FailureKind::Reset,
+            Self::Peer(_) => FailureKind::Protocol,
+            Self::Status(_) => FailureKind::Status,
+            Self::Length { .. } | Self::InvalidLength => FailureKind::Body,
+            Self::Digest(_) => FailureKind::Digest,
+        }
+    }
+}
+
+impl From<StreamError> for Failure {
+    fn from(error: StreamError) -> Self {
+        // A feature of `h3`, which other crates of a build may enable, decides whether this variant
+        // can be matched without `{ .. }`.
+        #[allow(clippy::unneeded_struct_pattern)]
+        match PeerError::of(&error) {
+            Some(peer) => Self::Peer(peer.clone()),
+            None if matches!(error, StreamError::RemoteClosing { .. }) => Self::GoAway,
+            None => Self::Stream(error),
+        }
     }
 }
 

@@ -59,7 +59,7 @@ impl RequestCsv {
             service: since(request.start, ended),
             response: since(request.intended, ended),
             bytes: request.progress.bytes,
-            result: result.map_err(|failure| failure.kind.into()),
+            result: result.map_err(|failure| failure.kind().into()),
             connection: request.connection,
             url: request.url.clone(),
         };

@@ -15,7 +15,7 @@ use super::arrivals::Arrival;
 use super::client::{Client, ClientConfig};
 use super::clock::{cpu, now, time_of_day};
 use super::closed_loop::{self, ClosedLoopConfig};
-use super::context::{LoadContext, RequestOptions, late};
+use super::context::{LoadContext, RequestOptions};
 use super::latency::{Interval, LatencyHistogram, log};
 use super::load_stats::{LoadStats, Totals};
 use super::open_loop::{self, OpenLoopConfig};
@@ -23,6 +23,7 @@ use super::request_csv::RequestCsv;
 use super::saturation::ClientSaturation;
 use super::session::RequestFields;
 use super::{LoadConfig, LoadError, LoadReport, Outputs, PoolSize, Progress, Traffic};
+use crate::handshake_error::HandshakeError;
 use crate::server::{NO_ERROR, stopped};
 
 /// Interval at which progress is reported and CPU usage is read.
@@ -121,7 +122,7 @@ async fn drive<E: Endpoint>(
     } = config;
     tokio::select! {
         found = check_reachable(&client, timeout, zero_rtt) => found.map_err(|why| LoadError::Unreachable(origin, why))?,
-        () = stopped(&mut stop) => return Err(LoadError::Unreachable(origin, "stopped before there was an answer".into())),
+        () = stopped(&mut stop) => return Err(LoadError::Stopped(origin)),
     }
     let stats =
         Arc::new(LoadStats::new(now(), warm_up, duration, outputs.rows.map(RequestCsv::to)));
@@ -181,9 +182,8 @@ async fn check_reachable<E: Endpoint>(
     client: &Client<E>,
     timeout: Duration,
     zero_rtt: bool,
-) -> Result<(), String> {
-    let late =
-        |_| format!("the handshake was {}; is there a server that speaks HTTP/3?", late(timeout));
+) -> Result<(), HandshakeError> {
+    let late = |_| HandshakeError::TimedOut(timeout);
     let connection = tokio::time::timeout(timeout, client.connect()?).await.map_err(late)??;
     if zero_rtt {
         tokio::time::sleep(TICKETS + connection.stats().rtt.unwrap_or_default() * 3).await;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Buf;
 use fathom_stacks::Endpoint;
-use h3::error::Code;
 use http::Uri;
 use tokio::task::AbortHandle;
 
@@ -15,7 +14,7 @@ use super::clock::now;
 use super::load_stats::LoadStats;
 use super::request::{Failure, FailureKind, ResponseProgress};
 use crate::digest::{self, Digest};
-use crate::http3::{self, Closer, PeerError};
+use crate::http3::{self, Closer};
 use crate::server::NO_ERROR;
 
 /// Sender of requests.
@@ -100,7 +99,7 @@ impl<E: Endpoint> Session<E> {
             Err(e) => {
                 connection.close(NO_ERROR);
                 stats.record_connection(&connection.stats());
-                Err(Failure::new(FailureKind::Connect, e))
+                Err(Failure::Setup(e))
             }
         }
     }
@@ -143,21 +142,17 @@ impl<E: Endpoint> Session<E> {
     ) -> Result<(), Failure> {
         let mut answered = send_request::<E>(sender, url, &self.fields, progress).await;
         // h3 may see that the connection is closed before it sees why.
-        if let (Err(Failure { kind: FailureKind::Reset, .. }), Some(error)) =
-            (&answered, self.closer.why())
+        if let (Err(failure), Some(error)) = (&answered, self.closer.why())
+            && failure.kind() == FailureKind::Reset
         {
-            answered = Err(of_peer(error.clone()));
+            answered = Err(error.clone().into());
         }
-        if matches!(&answered, Err(failure) if failure.why == GOAWAY_RECEIVED) {
+        if matches!(answered, Err(Failure::GoAway)) {
             self.spent.store(true, Ordering::Relaxed);
         }
         answered
     }
 }
-
-/// Reason of a failure after GOAWAY (RFC 9114 §5.2).
-const GOAWAY_RECEIVED: &str =
-    "the server sent GOAWAY and accepts no more requests on this connection";
 
 impl<E: Endpoint> Drop for Session<E> {
     fn drop(&mut self) {
@@ -172,44 +167,25 @@ impl<E: Endpoint> Drop for Session<E> {
     }
 }
 
-/// Returns the failure that an error of the server's is.
-fn of_peer(error: PeerError) -> Failure {
-    // A response that is larger than what is taken breaks no rule.
-    let excessive = error.code() == Code::H3_EXCESSIVE_LOAD;
-    Failure::new(if excessive { FailureKind::Reset } else { FailureKind::Protocol }, error)
-}
-
 async fn send_request<E: Endpoint>(
     sender: &mut RequestSender<E>,
     url: &Uri,
     fields: &RequestFields,
     progress: &mut ResponseProgress,
 ) -> Result<(), Failure> {
-    // A feature of `h3`, which other crates of a build may enable, decides whether this variant can
-    // be matched without `{ .. }`.
-    #[allow(clippy::unneeded_struct_pattern)]
-    let reset = |e: h3::error::StreamError| match e {
-        h3::error::StreamError::RemoteClosing { .. } => {
-            Failure::new(FailureKind::Reset, GOAWAY_RECEIVED)
-        }
-        e => match PeerError::of(&e) {
-            Some(error) => of_peer(error.clone()),
-            None => Failure::new(FailureKind::Reset, e),
-        },
-    };
     let mut request = http::Request::new(());
     *request.uri_mut() = url.clone();
     // A map without fields allocates no memory.
     request.headers_mut().clone_from(&fields.headers);
     let mut digest = fields.check_digests.then(Digest::default);
-    let mut stream = sender.send_request(request).await.map_err(reset)?;
+    let mut stream = sender.send_request(request).await?;
     // A server that has read enough may stop the rest (RFC 9114 §4.1). The response shows other
     // errors.
     let _ = stream.finish().await;
-    let head = stream.recv_response().await.map_err(reset)?;
+    let head = stream.recv_response().await?;
     progress.first_byte = Some(now());
     progress.status = Some(head.status().as_u16());
-    while let Some(mut data) = stream.recv_data().await.map_err(reset)? {
+    while let Some(mut data) = stream.recv_data().await? {
         progress.bytes += data.remaining() as u64;
         if let Some(digest) = &mut digest {
             while data.has_remaining() {
@@ -226,26 +202,21 @@ async fn send_request<E: Endpoint>(
     let promised =
         promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
     // Read the end of the stream, because dropping the stream before would stop it.
-    let trailers = stream.recv_trailers().await.map_err(reset)?;
+    let trailers = stream.recv_trailers().await?;
     progress.last_byte = Some(now());
     if head.status().is_client_error() || head.status().is_server_error() {
-        return Err(Failure::new(FailureKind::Status, head.status()));
+        return Err(Failure::Status(head.status()));
     }
     match promised {
-        Some(Some(length)) if length != progress.bytes => {
-            return Err(Failure::new(
-                FailureKind::Body,
-                format!("{} bytes of {length}", progress.bytes),
-            ));
+        Some(Some(declared)) if declared != progress.bytes => {
+            return Err(Failure::Length { received: progress.bytes, declared });
         }
-        Some(None) => return Err(Failure::new(FailureKind::Body, "content-length is no number")),
+        Some(None) => return Err(Failure::InvalidLength),
         _ => {}
     }
     let Some(digest) = digest else { return Ok(()) };
     // A server that knows the whole body in advance sends the digest in the header.
     let digests =
         trailers.as_ref().filter(|trailers| trailers.contains_key(digest::CONTENT_DIGEST));
-    digest
-        .check(digests.unwrap_or(head.headers()))
-        .map_err(|why| Failure::new(FailureKind::Digest, why))
+    Ok(digest.check(digests.unwrap_or(head.headers()))?)
 }

@@ -1,7 +1,9 @@
 //! URLs and the server that they name.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use fathom_cc::Invalid;
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 
@@ -31,10 +33,11 @@ impl Origin {
     /// Returns the URL of this path on the server. The path may contain a query.
     ///
     /// # Errors
-    /// Returns one line with a hint if the text is not a path.
-    pub fn url(&self, path: &str) -> Result<Uri, String> {
+    /// Returns an error if the text is not a path.
+    pub fn url(&self, path: &str) -> Result<Uri, Invalid> {
         let wrong = |why: &dyn std::fmt::Display| {
-            format!("'{}' is no path: {why}; write one such as /index.html", path.escape_debug())
+            Invalid::value(path, format!("is not a path: {why}"))
+                .hint("write one such as /index.html")
         };
         if !path.starts_with('/') {
             return Err(wrong(&"it does not begin with '/'"));
@@ -57,40 +60,39 @@ impl std::fmt::Display for Origin {
 /// Parses the URLs of one server. Returns its name with the port, and the URLs for requests.
 ///
 /// # Errors
-/// Returns one line with a hint if a URL is not an `https` URL or if the URLs name several servers.
-pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), String> {
+/// Returns an error if a URL is not an `https` URL or if the URLs name several servers.
+pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), Invalid> {
     let mut found: Option<Authority> = None;
     let mut urls = Vec::with_capacity(texts.len());
     for text in texts {
         let text = text.as_ref();
-        let wrong = |why: &str| {
-            format!("'{}' {why}; write one such as https://localhost:4433/", text.escape_debug())
+        let wrong = |problem: Cow<'static, str>| {
+            Invalid::value(text, problem).hint("write one such as https://localhost:4433/")
         };
-        let url: Uri = text.parse().map_err(|e| wrong(&format!("is no URL: {e}")))?;
+        let url: Uri = text.parse().map_err(|e| wrong(format!("is not a URL: {e}").into()))?;
         let (Some(scheme), Some(authority)) = (url.scheme(), url.authority()) else {
-            return Err(wrong("is no whole URL"));
+            return Err(wrong("is not a complete URL".into()));
         };
         if *scheme != Scheme::HTTPS {
-            return Err(wrong("is not https, which HTTP/3 requires"));
+            return Err(wrong("is not https, which HTTP/3 requires".into()));
         }
         if authority.as_str().contains('@') || authority.host().is_empty() {
-            return Err(wrong("needs a host, and takes no user name"));
+            return Err(wrong("needs a host, and takes no user name".into()));
         }
         if !has_port(authority) {
-            return Err(wrong("has an invalid port: ports are 1 to 65535"));
+            return Err(wrong("has an invalid port: ports are 1 to 65535".into()));
         }
         match &found {
             None => found = Some(authority.clone()),
             Some(first) if same(first, authority) => {}
             Some(first) => {
-                return Err(format!(
-                    "'{first}' and '{authority}' are two servers; load one at a time"
-                ));
+                let problem = format!("'{first}' and '{authority}' are two servers");
+                return Err(Invalid::because(problem).hint("name one at a time"));
             }
         }
         urls.push(url);
     }
-    found.map(|authority| (authority, urls)).ok_or_else(|| "there is no URL; write one".into())
+    found.map(|authority| (authority, urls)).ok_or_else(|| Invalid::because("there is no URL").hint("write one"))
 }
 
 /// Returns whether the authority has a valid port or none. The `http` crate would treat an invalid
@@ -155,8 +157,8 @@ mod tests {
     fn invalid_urls_are_explained() {
         for (texts, hint) in [
             (&["http://localhost/"][..], "https"),
-            (&["localhost:4433"], "whole URL"),
-            (&["https://a b/"], "no URL"),
+            (&["localhost:4433"], "complete URL"),
+            (&["https://a b/"], "not a URL"),
             (&["https://me@a/"], "user name"),
             (&["https://a:99999/"], "1 to 65535"),
             (&["https://[::1]:65536/"], "1 to 65535"),
@@ -165,11 +167,11 @@ mod tests {
             (&["https://a/", "https://a:8443/"], "one at a time"),
             (&[], "write one"),
         ] {
-            let error = urls(texts).unwrap_err();
+            let error = urls(texts).unwrap_err().to_string();
             assert!(error.contains(hint) && !error.contains('\n'), "{texts:?}: {error}");
         }
         let origin = Origin::new(Authority::from_static("a"), "127.0.0.1:9".parse().unwrap());
-        assert!(origin.url("x").unwrap_err().contains("begin with"));
-        assert!(origin.url("/a b").unwrap_err().contains("no path"));
+        assert!(origin.url("x").unwrap_err().problem.contains("begin with"));
+        assert!(origin.url("/a b").unwrap_err().problem.contains("not a path"));
     }
 }

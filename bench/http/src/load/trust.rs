@@ -14,7 +14,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, NamedGroup, RootCertStore, SignatureScheme};
 
-use super::LoadError;
 use crate::identity::ALPN;
 
 /// Certificates that a client accepts.
@@ -42,7 +41,7 @@ impl Trust {
     /// Returns a TLS 1.3 client configuration for HTTP/3 only. Secrets are logged to the file in
     /// the environment variable SSLKEYLOGFILE. Without `zero_rtt`, no session is resumed: every
     /// handshake is a full one.
-    pub(super) fn client(&self, zero_rtt: bool) -> Result<Arc<ClientConfig>, LoadError> {
+    pub(super) fn client(&self, zero_rtt: bool) -> Result<Arc<ClientConfig>, TrustError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = self.tls_config(ALPN, provider)?;
         config.enable_early_data = zero_rtt;
@@ -63,10 +62,10 @@ impl Trust {
         &self,
         protocol: &[u8],
         provider: Arc<CryptoProvider>,
-    ) -> Result<ClientConfig, LoadError> {
+    ) -> Result<ClientConfig, TrustError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|e| LoadError::Trust(e.to_string()))?;
+            .map_err(TrustError::Tls)?;
         let builder = match self.roots()? {
             Some(roots) => builder.with_root_certificates(roots),
             None => builder
@@ -79,7 +78,7 @@ impl Trust {
         Ok(config)
     }
 
-    fn roots(&self) -> Result<Option<RootCertStore>, LoadError> {
+    fn roots(&self) -> Result<Option<RootCertStore>, TrustError> {
         let mut roots = RootCertStore::empty();
         match self {
             Self::Insecure => return Ok(None),
@@ -87,29 +86,58 @@ impl Trust {
                 let (found, _) =
                     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 if found == 0 {
-                    let hint = "this platform has no root certificates; name some with --ca, or accept any with --insecure";
-                    return Err(LoadError::Trust(hint.into()));
+                    return Err(TrustError::NoPlatformRoots);
                 }
             }
             Self::File(path) => {
-                let wrong = |why: String| {
-                    let path = path.display();
-                    LoadError::Trust(format!(
-                        "'{path}' holds no certificate in PEM: {why}; name a file that does"
-                    ))
-                };
+                let wrong = |why| TrustError::File { path: path.clone(), why };
                 let found = CertificateDer::pem_file_iter(path)
                     .and_then(Iterator::collect::<Result<Vec<_>, _>>);
-                for certificate in found.map_err(|e| wrong(e.to_string()))? {
-                    roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
+                for certificate in found.map_err(|e| wrong(e.into()))? {
+                    roots.add(certificate).map_err(|e| wrong(e.into()))?;
                 }
                 if roots.is_empty() {
-                    return Err(wrong("there is none".into()));
+                    return Err(wrong(CertificateError::None));
                 }
             }
         }
         Ok(Some(roots))
     }
+}
+
+/// Reason why a client has no certificates to trust. Each message is one line with a hint.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// The platform has no root certificates.
+    #[error(
+        "this platform has no root certificates; name some with --ca, or accept any with --insecure"
+    )]
+    NoPlatformRoots,
+    /// The file cannot be used.
+    #[error("'{}' holds no certificate in PEM: {why}; name a file that does", path.display())]
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is wrong with the file.
+        why: CertificateError,
+    },
+    /// The cryptography provider does not support TLS 1.3.
+    #[error(transparent)]
+    Tls(rustls::Error),
+}
+
+/// Reason why a file of root certificates cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// The file cannot be read as PEM.
+    #[error(transparent)]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    /// A certificate is invalid.
+    #[error(transparent)]
+    Invalid(#[from] rustls::Error),
+    /// The file has no certificate.
+    #[error("there is none")]
+    None,
 }
 
 /// Accepts any certificate. The handshake signature is still verified.

@@ -35,7 +35,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::limits::ClientPrefix;
-use crate::load::{LoadError, Trust};
+use crate::load::{Trust, TrustError};
 use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
 use crate::request::{self, RequestBodyError, SiteRequest};
 use crate::response::{self, Body, SiteResponse, plain};
@@ -49,7 +49,7 @@ use upstream::Scheme;
 pub use upstream::Upstream;
 use upstream_body::Answered;
 pub(crate) use upstream_body::Piece;
-pub use upstream_body::UpstreamBody;
+pub use upstream_body::{BodyDefect, Eviction, UpstreamBody, UpstreamBodyError};
 
 /// Least time that a client gets for a body, however little it sends.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
@@ -116,7 +116,7 @@ impl ProxySettings {
     ///
     /// # Errors
     /// Returns an error if there are no certificates to trust.
-    pub fn trust(&mut self, trust: &Trust) -> Result<(), LoadError> {
+    pub fn trust(&mut self, trust: &Trust) -> Result<(), TrustError> {
         if self.upstream.scheme() == Scheme::Https {
             let mut tls =
                 trust.tls_config(b"h2", Arc::new(rustls::crypto::ring::default_provider()))?;
@@ -270,7 +270,7 @@ impl Proxy {
             None if rarely => body.is_empty().await.map_err(|e| Refusal::of_body(&e))?,
             None => body.is_end_stream(),
         };
-        let busy = |why| {
+        let busy = |why: &dyn fmt::Display| {
             Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 UpstreamOutcome::Busy,
@@ -282,7 +282,7 @@ impl Proxy {
         let slot = slot
             .ok()
             .flatten()
-            .ok_or_else(|| busy("raise --proxy-requests, or see why it is slow"))?;
+            .ok_or_else(|| busy(&"raise --proxy-requests, or find out why the server is slow"))?;
         let progress = body.progress();
         let floods = Arc::new(InterimCount::default());
         let anew = |body: BoundedBody| {
@@ -313,7 +313,7 @@ impl Proxy {
                 let why = format!("no header within {:?}", self.settings.timeout);
                 Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, UpstreamOutcome::Timeout, line, why))
             }
-            () = slot.evicted() => Err(busy(upstream_body::SHARE)),
+            () = slot.evicted() => Err(busy(&Eviction::Share)),
         };
         let (response, tail) = answered.inspect_err(|_| slot.settled())?;
         if floods.is_too_many() {

@@ -53,10 +53,39 @@ pub(super) type UpstreamRequest = http::Request<BoundedBody>;
 #[derive(Debug)]
 pub(super) enum SendError {
     /// There was no connection, so nothing was sent.
-    Connect(String),
+    Connect(ConnectError),
     /// The connection broke while the request was on it. The flag is true if the connection had
     /// been used before: then the server may have closed it while the request was on its way.
     Broken(hyper::Error, bool),
+}
+
+/// Reason why there is no connection. Clones tell each waiting request.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum ConnectError {
+    /// TCP or TLS failed.
+    #[error(transparent)]
+    Transport(Arc<io::Error>),
+    /// HTTP failed.
+    #[error(transparent)]
+    Http(Arc<hyper::Error>),
+    /// The attempt took longer than this limit.
+    #[error("no connection within {0:?}")]
+    TimedOut(Duration),
+    /// The task that connects has ended.
+    #[error("the connection attempt was abandoned")]
+    Abandoned,
+}
+
+impl From<io::Error> for ConnectError {
+    fn from(error: io::Error) -> Self {
+        Self::Transport(Arc::new(error))
+    }
+}
+
+impl From<hyper::Error> for ConnectError {
+    fn from(error: hyper::Error) -> Self {
+        Self::Http(Arc::new(error))
+    }
 }
 
 /// A connection for one request after another.
@@ -64,7 +93,7 @@ struct Http1 {
     sender: http1::SendRequest<BoundedBody>,
     /// Resolves when the connection is over, with the reason if the server sent data that no
     /// request had asked for.
-    over: oneshot::Receiver<Option<String>>,
+    over: oneshot::Receiver<Option<hyper::Error>>,
 }
 
 /// A connection that can take a request. The flag is true if the connection existed before, so that
@@ -74,7 +103,7 @@ enum Connection {
     Http2(http2::SendRequest<BoundedBody>, bool),
 }
 
-type Waiting = oneshot::Sender<Result<Connection, String>>;
+type Waiting = oneshot::Sender<Result<Connection, ConnectError>>;
 
 /// The connections, and the requests that wait for one.
 #[derive(Default)]
@@ -132,7 +161,7 @@ impl Tail {
     ///
     /// # Errors
     /// Returns an error if the server sent more than its response.
-    pub(super) async fn end(&mut self, sent: bool) -> Result<(), String> {
+    pub(super) async fn end(&mut self, sent: bool) -> Result<(), hyper::Error> {
         let Some(mut http1) = self.http1.take() else { return Ok(()) };
         if !sent {
             self.pool.keep(http1);
@@ -219,8 +248,7 @@ impl Pool {
     }
 
     /// Returns a free connection. With `fresh`, returns a new one.
-    async fn connection(self: &Arc<Self>, fresh: bool) -> Result<Connection, String> {
-        let gone = || "the connection was given up".to_owned();
+    async fn connection(self: &Arc<Self>, fresh: bool) -> Result<Connection, ConnectError> {
         let (to, connection) = oneshot::channel();
         if fresh {
             let pool = Arc::clone(self);
@@ -228,7 +256,7 @@ impl Pool {
                 let made = pool.connect().await;
                 pool.made(made, Some(to));
             });
-            return connection.await.map_err(|_| gone())?;
+            return connection.await.unwrap_or(Err(ConnectError::Abandoned));
         }
         {
             let mut state = self.state.lock();
@@ -245,7 +273,7 @@ impl Pool {
             state.waiting.push_back(to);
             self.connect_for(&mut state);
         }
-        connection.await.map_err(|_| gone())?
+        connection.await.unwrap_or(Err(ConnectError::Abandoned))
     }
 
     /// Starts connections for the waiting requests: one for each, or one for all while it may be
@@ -270,7 +298,7 @@ impl Pool {
     }
 
     /// Hands a new connection to `to` or to a waiting request, or keeps it if nobody waits.
-    fn made(self: &Arc<Self>, made: Result<Connection, String>, to: Option<Waiting>) {
+    fn made(self: &Arc<Self>, made: Result<Connection, ConnectError>, to: Option<Waiting>) {
         let mut state = self.state.lock();
         if let Some(to) = to {
             state.waiting.push_front(to);
@@ -336,26 +364,26 @@ impl Pool {
         }
     }
 
-    async fn connect(&self) -> Result<Connection, String> {
-        let made = tokio::time::timeout(self.connect_timeout, self.connect_patiently()).await;
-        made.map_err(|_| format!("no connection within {:?}", self.connect_timeout))?
+    async fn connect(&self) -> Result<Connection, ConnectError> {
+        tokio::time::timeout(self.connect_timeout, self.connect_patiently())
+            .await
+            .unwrap_or(Err(ConnectError::TimedOut(self.connect_timeout)))
     }
 
-    async fn connect_patiently(&self) -> Result<Connection, String> {
-        let text = |e: io::Error| e.to_string();
-        let stream = TcpStream::connect(self.upstream.address()).await.map_err(text)?;
+    async fn connect_patiently(&self) -> Result<Connection, ConnectError> {
+        let stream = TcpStream::connect(self.upstream.address()).await?;
         // Headers and small bodies are written in one piece, so waiting for more data gains
         // nothing.
-        stream.set_nodelay(true).map_err(text)?;
+        stream.set_nodelay(true)?;
         let Some((tls, name)) = &self.tls else {
             let http2 = self.upstream.scheme() == Scheme::H2c;
             bound_kernel_buffers(&stream, http2);
-            return self.speak(stream, http2).await.map_err(|e| e.to_string());
+            return Ok(self.speak(stream, http2).await?);
         };
-        let stream = tls.connect(name.clone(), stream).await.map_err(text)?;
+        let stream = tls.connect(name.clone(), stream).await?;
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         bound_kernel_buffers(stream.get_ref().0, http2);
-        self.speak(stream, http2).await.map_err(|e| e.to_string())
+        Ok(self.speak(stream, http2).await?)
     }
 
     async fn speak(
@@ -385,7 +413,7 @@ impl Pool {
         let (tell, over) = oneshot::channel();
         tokio::spawn(async move {
             let _open = open;
-            let _ = tell.send(connection.await.err().filter(is_excess).map(|e| e.to_string()));
+            let _ = tell.send(connection.await.err().filter(is_excess));
         });
         Ok(Connection::Http1(Http1 { sender, over }, false))
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fathom_cc::Invalid;
 use http::Uri;
 use rustls::pki_types::ServerName;
 
@@ -58,28 +59,26 @@ impl fmt::Display for Upstream {
 }
 
 impl FromStr for Upstream {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
-        let wrong = |why: &str| {
-            format!(
-                "'{}' {why}; write http://127.0.0.1:8080, https://HOST or h2c://HOST:PORT",
-                s.escape_debug()
-            )
+    fn from_str(s: &str) -> Result<Self, Invalid> {
+        let wrong = |problem: &'static str| {
+            Invalid::value(s, problem)
+                .hint("write http://127.0.0.1:8080, https://HOST or h2c://HOST:PORT")
         };
-        let uri: Uri = s.parse().map_err(|_| wrong("is no URL"))?;
+        let uri: Uri = s.parse().map_err(|_| wrong("is not a URL"))?;
         let (scheme, default) = match uri.scheme_str() {
             Some("http") => (Scheme::Http, 80),
             Some("https") => (Scheme::Https, 443),
             Some("h2c") => (Scheme::H2c, 80),
-            _ => return Err(wrong("has no scheme that an upstream may have")),
+            _ => return Err(wrong("has none of the schemes http, https and h2c")),
         };
         let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
         if authority.as_str().contains('@') {
             return Err(wrong("names a user"));
         }
         if uri.path_and_query().is_some_and(|path| path.as_str() != "/") {
-            return Err(wrong("has a path, which the request's own is not put under"));
+            return Err(wrong("has a path, but requests keep their own paths"));
         }
         let port = match &authority.as_str()[authority.host().len()..] {
             "" => None,
@@ -124,7 +123,7 @@ mod tests {
             "http://ho st",
             "http://a_b..:80\n",
         ] {
-            let error = url.parse::<Upstream>().unwrap_err();
+            let error = url.parse::<Upstream>().unwrap_err().to_string();
             assert!(
                 error.contains("http://127.0.0.1:8080") && !error.contains('\n'),
                 "{url}: {error}"

@@ -19,9 +19,50 @@ use super::pool::Tail;
 use super::slots::Slot;
 use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
 
-/// Reason for which a slot was taken back.
-pub(super) const SHARE: &str =
-    "the client has more than its share of the slots, and other clients are waiting";
+/// Reason why a slot was taken back before its request was complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Eviction {
+    /// The client held more than its share, and other clients were waiting.
+    #[error("the client has more than its share of the slots, and other clients are waiting")]
+    Share,
+    /// The client read too slowly while slots were scarce.
+    #[error("the client takes too little while many requests wait")]
+    Slow,
+}
+
+/// Reason why an upstream server's body ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamBodyError {
+    /// The body is incomplete or invalid.
+    #[error("the upstream server's body broke off: {0}")]
+    Broken(BodyDefect),
+    /// The upstream server sent nothing for too long.
+    #[error("the upstream server sent nothing for too long")]
+    TimedOut,
+    /// The request lost its slot.
+    #[error(transparent)]
+    Evicted(#[from] Eviction),
+}
+
+/// Defect of an upstream server's body.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyDefect {
+    /// The body has more bytes than its header declares.
+    #[error("it is longer than its content-length")]
+    TooLong,
+    /// The body has fewer bytes than its header declares.
+    #[error("it is shorter than its content-length")]
+    TooShort,
+    /// The response has content, but its header allows none.
+    #[error("it has more content than its header allows")]
+    Unexpected,
+    /// The HTTP/2 stream was reset without an error.
+    #[error("its stream was reset")]
+    Reset,
+    /// The connection failed, or the server sent data after its response.
+    #[error("{}", one_line(.0))]
+    Connection(hyper::Error),
+}
 
 /// Resources that an answered request still holds.
 pub(super) struct Answered {
@@ -77,7 +118,7 @@ impl UpstreamBody {
     /// # Errors
     /// Returns an error if the body broke off, has another length than declared, or brought nothing
     /// for too long.
-    pub(crate) async fn next(&mut self) -> Result<Piece, String> {
+    pub(crate) async fn next(&mut self) -> Result<Piece, UpstreamBodyError> {
         if let Some(end) = self.end.take() {
             // Further calls return the end again.
             self.end = Some(Piece::End);
@@ -86,7 +127,7 @@ impl UpstreamBody {
         let piece = self.read().await?;
         let (Some(left), Piece::Data(data)) = (self.left, &piece) else { return self.ended(piece) };
         let Some(left) = left.checked_sub(data.len() as u64) else {
-            return Err(self.broken("it is longer than its content-length"));
+            return Err(self.broken(BodyDefect::TooLong));
         };
         self.left = Some(left);
         if left == 0 {
@@ -99,36 +140,34 @@ impl UpstreamBody {
     ///
     /// # Errors
     /// Returns the errors of [`Self::next`], or an error if there is content.
-    pub(super) async fn read_end(&mut self) -> Result<Piece, String> {
+    pub(super) async fn read_end(&mut self) -> Result<Piece, UpstreamBodyError> {
         loop {
             match self.read().await? {
                 Piece::Data(data) if data.is_empty() => {}
-                Piece::Data(_) => {
-                    return Err(self.broken("it has more content than its header allows"));
-                }
+                Piece::Data(_) => return Err(self.broken(BodyDefect::Unexpected)),
                 end => return Ok(end),
             }
         }
     }
 
-    fn ended(&mut self, piece: Piece) -> Result<Piece, String> {
+    fn ended(&mut self, piece: Piece) -> Result<Piece, UpstreamBodyError> {
         if !matches!(piece, Piece::Data(_)) && self.left.is_some_and(|left| left > 0) {
-            return Err(self.broken("it is shorter than its content-length"));
+            return Err(self.broken(BodyDefect::TooShort));
         }
         Ok(piece)
     }
 
-    fn broken(&mut self, why: impl fmt::Display) -> String {
+    fn broken(&mut self, defect: BodyDefect) -> UpstreamBodyError {
         self.of.slot.settled();
         self.of.tail.discard();
         self.of.metrics.count(UpstreamOutcome::BodyBroken);
-        format!("the upstream server's body broke off: {why}")
+        UpstreamBodyError::Broken(defect)
     }
 
-    fn evicted(&mut self, why: &str) -> String {
+    fn evicted(&mut self, why: Eviction) -> UpstreamBodyError {
         self.of.slot.settled();
         self.of.metrics.count(UpstreamOutcome::Evicted);
-        why.to_owned()
+        why.into()
     }
 
     /// Waits until the client has room for these bytes.
@@ -139,17 +178,17 @@ impl UpstreamBody {
     pub(crate) async fn until_client_takes<T>(
         &mut self,
         room: impl Future<Output = T>,
-    ) -> Result<T, String> {
+    ) -> Result<T, UpstreamBodyError> {
         let mut room = pin!(room);
         loop {
             let until = self.pace.wait(Instant::now());
             tokio::select! {
                 biased;
                 done = room.as_mut() => return Ok(done),
-                () = self.of.slot.evicted() => return Err(self.evicted(SHARE)),
+                () = self.of.slot.evicted() => return Err(self.evicted(Eviction::Share)),
                 () = sleep_until(until) => {
                     if self.pace.is_slow() && self.of.slot.is_scarce() {
-                        return Err(self.evicted("the client takes too little while many requests wait"));
+                        return Err(self.evicted(Eviction::Slow));
                     }
                 }
             }
@@ -162,25 +201,25 @@ impl UpstreamBody {
         self.of.slot.moved(bytes);
     }
 
-    async fn read(&mut self) -> Result<Piece, String> {
+    async fn read(&mut self) -> Result<Piece, UpstreamBodyError> {
         let next = tokio::select! {
             biased;
             next = timeout(self.of.patience, self.body.frame()) => next,
-            () = self.of.slot.evicted() => return Err(self.evicted(SHARE)),
+            () = self.of.slot.evicted() => return Err(self.evicted(Eviction::Share)),
         };
         let Ok(next) = next else {
             self.of.slot.settled();
             self.of.metrics.count(UpstreamOutcome::BodyTimeout);
-            return Err("the upstream server sent nothing for too long".into());
+            return Err(UpstreamBodyError::TimedOut);
         };
         let frame = match next {
             // hyper treats a stream that is reset without an error as complete (RFC 9113 §8.1),
             // because this is normal for requests.
             None if self.http2 && !self.body.is_end_stream() => {
-                return Err(self.broken("its stream was reset"));
+                return Err(self.broken(BodyDefect::Reset));
             }
             None => return self.complete(Piece::End).await,
-            Some(Err(e)) => return Err(self.broken(one_line(&e))),
+            Some(Err(e)) => return Err(self.broken(BodyDefect::Connection(e))),
             Some(Ok(frame)) => frame,
         };
         match frame.into_data() {
@@ -192,11 +231,11 @@ impl UpstreamBody {
         }
     }
 
-    async fn complete(&mut self, end: Piece) -> Result<Piece, String> {
+    async fn complete(&mut self, end: Piece) -> Result<Piece, UpstreamBodyError> {
         let sent = self.of.request.as_ref().is_none_or(|request| request.is_over());
         match self.of.tail.end(sent).await {
             Ok(()) => self.of.slot.settled(),
-            Err(excess) => return Err(self.broken(excess)),
+            Err(excess) => return Err(self.broken(BodyDefect::Connection(excess))),
         }
         Ok(end)
     }

@@ -23,9 +23,12 @@ use super::activity::RequestActivity;
 use super::admission::AdmissionGuard;
 use super::memory_budget::ConnectionBudget;
 use super::request_body::H3Body;
-use super::response::{ConnectionContext, DeliveryOutcome, ResponseWriter, answer};
+use super::response::{
+    ConnectionContext, DeliveryOutcome, ResponseError, ResponseWriter, answer,
+};
 use super::response_stream::{SharedStream, SharedStreamConnection, StreamRegistry};
 use super::{ServerContext, stopped};
+use crate::handshake_error::HandshakeError;
 use crate::http3::{Closer, GuardedConnection, Peer, PeerError, SectionLimits};
 use crate::metrics::ControllerLabels;
 use crate::request::{self, RequestBodyError, SiteRequest};
@@ -67,18 +70,16 @@ pub(super) async fn run<E: Endpoint>(
     ));
     let label = context.label();
     let taken = accept(endpoint, incoming, share, context.observer(), server.limits.early_data);
-    let (connection, handshake_rest) = match tokio::time::timeout(HANDSHAKE, taken).await {
-        Ok(Ok(connection)) => connection,
-        failed => {
-            tracing::debug!(
-                ?label,
-                "handshake: {}",
-                failed.map_or_else(|_| "timed out".into(), |r| r.err().unwrap_or_default())
-            );
-            server.metrics.failed(label);
-            return;
-        }
-    };
+    let taken = tokio::time::timeout(HANDSHAKE, taken).await;
+    let (connection, handshake_rest) =
+        match taken.unwrap_or(Err(HandshakeError::TimedOut(HANDSHAKE))) {
+            Ok(connection) => connection,
+            Err(why) => {
+                tracing::debug!(?label, "handshake: {why}");
+                server.metrics.failed(label);
+                return;
+            }
+        };
     server.metrics.opened(label);
     // Count the connection as closed however this task ends.
     let _closed = Closed::<E> { connection: &connection, server, label };
@@ -138,8 +139,9 @@ async fn accept<E: Endpoint>(
     share: usize,
     observer: Option<Arc<dyn Observer>>,
     early_data: bool,
-) -> Result<(E::Connection, Option<HandshakeCompletion>), String> {
-    let mut connecting = endpoint.begin(incoming, share, observer)?;
+) -> Result<(E::Connection, Option<HandshakeCompletion>), HandshakeError> {
+    let mut connecting =
+        endpoint.begin(incoming, share, observer).map_err(HandshakeError::not_started)?;
     if early_data {
         // A server can always do this. The client's 0-RTT data are then available at once.
         match connecting.into_0rtt() {
@@ -155,7 +157,7 @@ async fn accept<E: Endpoint>(
             Err(failed) => connecting = failed,
         }
     }
-    connecting.await.map(|connection| (connection, None)).map_err(|close| close.text)
+    Ok((connecting.await?, None))
 }
 
 struct Closed<'a, E: Endpoint> {
@@ -478,22 +480,26 @@ struct StreamResponse<'a, T, S> {
 impl<T: SendStream<Bytes> + Send, S: ResponseStream + Send> ResponseWriter
     for StreamResponse<'_, T, S>
 {
-    async fn head(&mut self, status: StatusCode, headers: HeaderMap) -> Result<(), String> {
+    async fn head(
+        &mut self,
+        status: StatusCode,
+        headers: HeaderMap,
+    ) -> Result<(), ResponseError> {
         let mut head = http::Response::new(());
         *head.status_mut() = status;
         *head.headers_mut() = headers;
-        self.stream.send_response(head).await.map_err(|e| e.to_string())
+        Ok(self.stream.send_response(head).await?)
     }
 
-    async fn data(&mut self, bytes: Bytes) -> Result<(), String> {
-        self.shared.data(bytes).await.map_err(|e| format!("{e:?}"))
+    async fn data(&mut self, bytes: Bytes) -> Result<(), ResponseError> {
+        self.shared.data(bytes).await.map_err(ResponseError::Stream)
     }
 
-    async fn finish(&mut self, trailers: Option<HeaderMap>) -> Result<(), String> {
+    async fn finish(&mut self, trailers: Option<HeaderMap>) -> Result<(), ResponseError> {
         if let Some(trailers) = trailers {
-            self.stream.send_trailers(trailers).await.map_err(|e| e.to_string())?;
+            self.stream.send_trailers(trailers).await?;
         }
-        self.stream.finish().await.map_err(|e| e.to_string())
+        Ok(self.stream.finish().await?)
     }
 }
 

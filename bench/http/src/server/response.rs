@@ -1,6 +1,8 @@
 //! A response, from its request to the acknowledgement of its last byte, on any stack.
 
+use std::fmt;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -9,6 +11,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use fathom_plugin::Observer;
 use fathom_stacks::Delivery;
+use h3::error::StreamError;
+use h3::quic::StreamErrorIncoming;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
@@ -19,8 +23,8 @@ use crate::access_log::{AccessLog, AccessRecord};
 use crate::authority;
 use crate::connection_log::ConnectionLog;
 use crate::digest::{self, CONTENT_DIGEST, Digest};
-use crate::metrics::{ControllerLabels, ResponseMetrics, ResponseTimes};
-use crate::proxy::{Piece, UpstreamBody};
+use crate::metrics::{ControllerLabels, ResponseMetrics, ResponseTimes, SlowReader};
+use crate::proxy::{Piece, UpstreamBody, UpstreamBodyError};
 use crate::request::SiteRequest;
 use crate::response::{Body, SiteResponse, plain};
 use crate::site::{ServedFile, Site};
@@ -49,14 +53,59 @@ pub(super) trait ResponseWriter: Send {
         &mut self,
         status: StatusCode,
         headers: HeaderMap,
-    ) -> impl Future<Output = Result<(), String>> + Send;
+    ) -> impl Future<Output = Result<(), ResponseError>> + Send;
     /// Writes a part of the body.
-    fn data(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), String>> + Send;
+    fn data(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), ResponseError>> + Send;
     /// Ends the response with these trailers, if there are any.
     fn finish(
         &mut self,
         trailers: Option<HeaderMap>,
-    ) -> impl Future<Output = Result<(), String>> + Send;
+    ) -> impl Future<Output = Result<(), ResponseError>> + Send;
+}
+
+/// Reason why a response was not delivered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ResponseError {
+    /// HTTP/3 cannot write the header or the end.
+    #[error(transparent)]
+    Http3(#[from] StreamError),
+    /// The stream does not take the body.
+    #[error("{0:?}")]
+    Stream(StreamErrorIncoming),
+    /// The client did not acknowledge the response, for this reason.
+    #[error("{0}")]
+    Undelivered(String),
+    /// The client has acknowledged the stream before the response ended.
+    #[error("the stream is over")]
+    StreamOver,
+    /// The client's TCP connection is closed.
+    #[error("the client went away")]
+    ClientGone,
+    /// A final header was written twice.
+    #[error("a second header")]
+    SecondHeader,
+    /// The client took no interim response in time.
+    #[error("the client takes no interim response")]
+    InterimTimeout,
+    /// The client reads too slowly.
+    #[error(transparent)]
+    SlowReader(#[from] SlowReader),
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] io::Error),
+    /// The file became shorter than the announced length.
+    #[error("the file became shorter while it was sent")]
+    FileTruncated,
+    /// The upstream server's body ended early.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamBodyError),
+}
+
+impl ResponseError {
+    /// Returns the error of a delivery that ended while the response was being written.
+    fn of_delivery(over: Result<(), impl fmt::Display>) -> Self {
+        over.map_or_else(|why| Self::Undelivered(why.to_string()), |()| Self::StreamOver)
+    }
 }
 
 /// State that the responses of a connection share.
@@ -202,7 +251,7 @@ async fn forward(
     delivery: &mut Delivery,
     request: SiteRequest,
     site: &Site,
-) -> Result<SiteResponse, String> {
+) -> Result<SiteResponse, ResponseError> {
     let (send, mut interim) = mpsc::channel(INTERIM);
     let mut forwarding = pin!(site.forward(request, send));
     loop {
@@ -211,12 +260,12 @@ async fn forward(
             biased;
             Some(response) = interim.recv() => response,
             answer = &mut forwarding => return Ok(answer),
-            over = &mut *delivery => return Err(over.err().unwrap_or_else(|| "the stream is over".into())),
+            over = &mut *delivery => return Err(ResponseError::of_delivery(over)),
         };
         let (head, ()) = response.into_parts();
         let written =
             tokio::time::timeout(INTERIM_PATIENCE, writer.head(head.status, head.headers)).await;
-        written.map_err(|_| "the client takes no interim response")??;
+        written.map_err(|_| ResponseError::InterimTimeout)??;
     }
 }
 
@@ -300,12 +349,12 @@ impl Drop for ResponseProgress<'_> {
 /// Runs `work` and aborts it if the client reads too slowly.
 async fn with_progress_checks(
     memory: &ConnectionBudget,
-    mut work: Pin<&mut impl Future<Output = Result<(), String>>>,
-) -> Result<(), String> {
+    mut work: Pin<&mut impl Future<Output = Result<(), ResponseError>>>,
+) -> Result<(), ResponseError> {
     loop {
         match tokio::time::timeout(memory.tick(), work.as_mut()).await {
             Ok(done) => return done,
-            Err(_) => memory.check(tokio::time::Instant::now()).map_err(|why| why.to_string())?,
+            Err(_) => memory.check(tokio::time::Instant::now())?,
         }
     }
 }
@@ -316,7 +365,7 @@ async fn send_all(
     mut delivery: Delivery,
     answer: SiteResponse,
     sent: &mut ResponseProgress<'_>,
-) -> Result<(), String> {
+) -> Result<(), ResponseError> {
     let held = {
         // Pinned where it is created, because a moved future takes its space twice.
         let work = pin!(async {
@@ -330,11 +379,11 @@ async fn send_all(
         tokio::select! {
             biased;
             sent = work => sent?,
-            over = &mut delivery => return Err(over.err().unwrap_or_else(|| "the stream is over".into())),
+            over = &mut delivery => return Err(ResponseError::of_delivery(over)),
         }
     };
     sent.handed_over = Some(sent.passed());
-    delivery.await?;
+    delivery.await.map_err(|why| ResponseError::Undelivered(why.to_string()))?;
     drop(held);
     Ok(())
 }
@@ -350,7 +399,7 @@ async fn send(
     writer: &mut impl ResponseWriter,
     answer: SiteResponse,
     sent: &mut ResponseProgress<'_>,
-) -> Result<HeldMemory, String> {
+) -> Result<HeldMemory, ResponseError> {
     let SiteResponse { status, headers, body, .. } = answer;
     let memory = &sent.context.memory;
     let mut source = match body {
@@ -411,7 +460,7 @@ async fn send_upstream(
     headers: HeaderMap,
     mut body: Box<UpstreamBody>,
     sent: &mut ResponseProgress<'_>,
-) -> Result<HeldMemory, String> {
+) -> Result<HeldMemory, ResponseError> {
     let beside: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if headers.contains_key(CONTENT_DIGEST) {
         // The upstream server sends its own digest, which the client can check over the whole path.
@@ -440,7 +489,7 @@ async fn send_upstream(
         };
         // The upstream server can take another request now.
         drop((body, queue));
-        Ok::<_, String>(trailers)
+        Ok::<_, ResponseError>(trailers)
     };
     let write = async {
         writer.head(status, headers).await?;
@@ -450,7 +499,7 @@ async fn send_upstream(
             writer.data(charge.of(piece)).await?;
             sent.more(length);
         }
-        Ok::<(), String>(())
+        Ok::<(), ResponseError>(())
     };
     let (trailers, ()) = tokio::try_join!(read, write)?;
     let budget = sent.context.memory.response(OVERHEAD + beside as u64);
@@ -475,7 +524,7 @@ impl Source {
     }
 
     /// Returns the next bytes of the body: at least one, and at most `most`.
-    async fn next(&mut self, most: usize) -> Result<Bytes, String> {
+    async fn next(&mut self, most: usize) -> Result<Bytes, ResponseError> {
         match self {
             Self::Zeros(left) => {
                 let length = most.min(CHUNK);
@@ -485,14 +534,10 @@ impl Source {
             Self::Text(text) => Ok(text.split_to(most.min(text.len()))),
             Self::File(left, file) => {
                 let mut piece = bytes::BytesMut::with_capacity(most);
-                (&mut *file)
-                    .take(most as u64)
-                    .read_buf(&mut piece)
-                    .await
-                    .map_err(|e| e.to_string())?;
+                (&mut *file).take(most as u64).read_buf(&mut piece).await?;
                 // The length was promised, so a shorter body is not a complete response.
                 if piece.is_empty() {
-                    return Err("the file became shorter while it was sent".into());
+                    return Err(ResponseError::FileTruncated);
                 }
                 *left -= piece.len() as u64;
                 Ok(piece.freeze())

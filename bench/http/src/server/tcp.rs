@@ -29,7 +29,9 @@ use tokio_rustls::server::TlsStream;
 
 use super::activity::RequestActivity;
 use super::admission::{AdmissionControl, AdmissionDecision, AdmissionGuard};
-use super::response::{ConnectionContext, DeliveryOutcome, ResponseWriter, answer};
+use super::response::{
+    ConnectionContext, DeliveryOutcome, ResponseError, ResponseWriter, answer,
+};
 use super::tcp_handshakes::{Handshakes, UnderWay};
 use super::{ServerContext, SetupError, TcpSettings, WINDOW, stopped};
 use crate::limits::Limits;
@@ -383,23 +385,24 @@ struct PipeWriter {
 }
 
 impl ResponseWriter for PipeWriter {
-    async fn head(&mut self, status: StatusCode, headers: HeaderMap) -> Result<(), String> {
+    async fn head(
+        &mut self,
+        status: StatusCode,
+        headers: HeaderMap,
+    ) -> Result<(), ResponseError> {
         // hyper cannot write interim responses, except 100, which it writes by itself.
         if status.is_informational() {
             return Ok(());
         }
-        let head = self.head.take().ok_or("a second header")?;
-        head.send((status, headers)).map_err(|_| "the client went away".to_owned())
+        let head = self.head.take().ok_or(ResponseError::SecondHeader)?;
+        head.send((status, headers)).map_err(|_| ResponseError::ClientGone)
     }
 
-    async fn data(&mut self, bytes: Bytes) -> Result<(), String> {
-        self.messages
-            .send(Message::Data(bytes))
-            .await
-            .map_err(|_| "the client went away".to_owned())
+    async fn data(&mut self, bytes: Bytes) -> Result<(), ResponseError> {
+        self.messages.send(Message::Data(bytes)).await.map_err(|_| ResponseError::ClientGone)
     }
 
-    async fn finish(&mut self, trailers: Option<HeaderMap>) -> Result<(), String> {
+    async fn finish(&mut self, trailers: Option<HeaderMap>) -> Result<(), ResponseError> {
         // A body of known length may be dropped before its end message. In that case `delivery`
         // tells whether it was complete.
         if let Some(trailers) = trailers {
