@@ -10,12 +10,13 @@ use clap::Parser;
 use fathom_interop::endpoint::{EndpointStack, Outcome, Overrides, Setup, run};
 use fathom_interop::usage;
 
-/// Run a client or server for the quic-interop-runner. The environment variables ROLE, TESTCASE, REQUESTS, WWW, DOWNLOADS, CERTS, LOGS,
-/// PORT and IP configure it; docs/interop.md describes them.
+/// Run a client or server for the quic-interop-runner. The environment variables ROLE, TESTCASE,
+/// REQUESTS, WWW, DOWNLOADS, CERTS, LOGS, PORT and IP configure it; docs/interop.md describes them.
 #[derive(Parser)]
 #[command(name = "fathom-endpoint", version)]
 struct Cli {
-    /// QUIC stack: quinn, noq, stock-quinn; with --features quiche also quiche and stock-quiche. [env: FATHOM_STACK]
+    /// QUIC stack: quinn, noq, stock-quinn; with --features quiche also quiche and stock-quiche.
+    /// [env: FATHOM_STACK]
     #[arg(long)]
     stack: Option<EndpointStack>,
     /// Congestion controller, such as sync:signal=either or native:cubic. [env: FATHOM_CONTROLLER]

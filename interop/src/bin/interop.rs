@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use clap::Parser;
+use fathom_cc::Invalid;
 use fathom_interop::endpoint::EndpointStack;
 use fathom_interop::runner::delays::{self, DelayReport, DelayScenario};
 use fathom_interop::runner::implementation::{PEERS, peers};
@@ -23,9 +24,10 @@ use parking_lot::Mutex;
 use serde_json::json;
 use strum::VariantArray as _;
 
-/// Run QUIC interoperability tests on this host, without containers: our stacks against each other and against the implementations in
-/// interop/peers. Each test runs a client and a server as processes. A relay between them emulates the link and captures the packets; the
-/// result is decided from the decrypted capture.
+/// Run QUIC interoperability tests on this host, without containers: our stacks against each other
+/// and against the implementations in interop/peers. Each test runs a client and a server as
+/// processes. A relay between them emulates the link and captures the packets; the result is
+/// decided from the decrypted capture.
 #[derive(Parser)]
 #[command(name = "fathom-interop", version)]
 #[command(after_help = "Examples:
@@ -50,7 +52,8 @@ struct Cli {
     /// Run measurements instead of tests: goodput, crosstraffic, delays.
     #[arg(long, value_delimiter = ',')]
     measure: Vec<Measurement>,
-    /// Controllers for our stacks. Tests use the first; goodput and crosstraffic run once with each.
+    /// Controllers for our stacks. Tests use the first; goodput and crosstraffic run once with
+    /// each.
     #[arg(long, value_delimiter = ';', value_name = "NAME[;NAME...]")]
     controller: Vec<String>,
     /// Repetitions of each goodput and crosstraffic measurement.
@@ -121,8 +124,8 @@ fn eprint_line(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Runs tests or measurements. Returns whether every failure is a known one.
-fn run(cli: &Cli) -> Result<bool, Failure> {
+/// Checks the arguments that clap does not check.
+fn check_arguments(cli: &Cli) -> Result<(), Failure> {
     if cli.jobs == 0 || cli.repeat == 0 {
         return Err(Failure::input("--jobs and --repeat must be at least 1"));
     }
@@ -141,19 +144,27 @@ fn run(cli: &Cli) -> Result<bool, Failure> {
             )));
         }
     }
+    Ok(())
+}
+
+/// Checks that every named client and server exists.
+fn check_names(cli: &Cli, implementations: &[Implementation]) -> Result<(), Failure> {
+    let names: Vec<&str> = implementations.iter().map(Implementation::name).collect();
+    match cli.client.iter().chain(&cli.server).find(|name| !names.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(Failure::input(
+            Invalid::value(name, "is not an implementation")
+                .hint(format!("choose one of {}", names.join(", "))),
+        )),
+    }
+}
+
+/// Runs tests or measurements. Returns whether every failure is a known one.
+fn run(cli: &Cli) -> Result<bool, Failure> {
+    check_arguments(cli)?;
     let stop = stop_on_signals()?;
     let mut implementations = implementations(cli)?;
-    let names: Vec<String> =
-        implementations.iter().map(|implementation| implementation.name().to_owned()).collect();
-    for name in cli.client.iter().chain(&cli.server) {
-        if !names.contains(name) {
-            let name = name.escape_debug();
-            return Err(Failure::input(format!(
-                "unknown implementation '{name}'; choose one of {}",
-                names.join(", ")
-            )));
-        }
-    }
+    check_names(cli, &implementations)?;
     let known = if cli.known.exists() {
         KnownFailures::read(&cli.known).map_err(Failure::input)?
     } else {
@@ -232,11 +243,10 @@ fn implementations(cli: &Cli) -> Result<Vec<Implementation>, Failure> {
         all = all
             .into_iter()
             .map(|implementation| {
-                if implementation.is_under_test() {
-                    implementation.with_controller(controller)
-                } else {
-                    implementation
-                }
+                let chosen = implementation.is_under_test().then_some(controller);
+                chosen
+                    .and_then(|name| implementation.with_controller(name))
+                    .unwrap_or(implementation)
             })
             .collect();
     }
@@ -360,41 +370,10 @@ fn run_measurements(
             // The controller applies to the server, which sends the file.
             let choices = if server.is_under_test() { &controllers[..] } else { &[None] };
             for controller in choices {
-                let server = controller.map_or_else(
-                    || (*server).clone(),
-                    |name| (*server).clone().with_controller(name),
-                );
-                let usual = EndpointStack::all()
-                    .find(|stack| stack.name() == server.name())
-                    .map(|stack| stack.default_controller());
-                let mut one = MeasurementResult {
-                    measurement: *measurement,
-                    client: client.name().into(),
-                    server: server.name().into(),
-                    controller: controller.or(usual).unwrap_or("its own").into(),
-                    kbps: Vec::new(),
-                    failed: Vec::new(),
-                };
-                if is_unavailable(client, &server) {
-                    continue;
+                let parties = Parties { client, server, cubic, controller: *controller };
+                if !is_unavailable(client, server) {
+                    all.push(measure(*measurement, &parties, cli.repeat, config, &bar));
                 }
-                for repetition in 0..cli.repeat {
-                    if config.stop.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    bar.set_message(format!(
-                        "{} {} {} {}",
-                        measurement, one.client, one.server, one.controller
-                    ));
-                    let config =
-                        RunConfig { seed: config.seed + u64::from(repetition), ..config.clone() };
-                    match measurement::run(*measurement, client, &server, cubic, &config) {
-                        Ok(kbps) => one.kbps.push(kbps),
-                        Err(why) => one.failed.push(why),
-                    }
-                    bar.inc(1);
-                }
-                all.push(one);
             }
         }
     }
@@ -406,6 +385,56 @@ fn run_measurements(
         && delays.iter().all(|one| one.failed.is_none());
     let json = all.iter().map(|one| json!(one)).chain(delays.iter().map(|one| json!(one)));
     Ok((passed, json.collect()))
+}
+
+/// The implementations of a measurement.
+struct Parties<'a> {
+    client: &'a Implementation,
+    server: &'a Implementation,
+    /// Implementation of the cross traffic.
+    cubic: &'a Implementation,
+    /// Controller of the server; `None` leaves its own.
+    controller: Option<&'a str>,
+}
+
+/// Repeats a measurement, each time with another seed.
+fn measure(
+    measurement: Measurement,
+    parties: &Parties<'_>,
+    repeat: u32,
+    config: &RunConfig,
+    bar: &ProgressBar,
+) -> MeasurementResult {
+    let Parties { client, server, cubic, controller } = *parties;
+    let chosen = controller.and_then(|name| server.with_controller(name));
+    let server = chosen.as_ref().unwrap_or(server);
+    let usual = EndpointStack::all()
+        .find(|stack| stack.name() == server.name())
+        .map(|stack| stack.default_controller());
+    let mut result = MeasurementResult {
+        measurement,
+        client: client.name().into(),
+        server: server.name().into(),
+        controller: controller.or(usual).unwrap_or("its own").into(),
+        kbps: Vec::new(),
+        failed: Vec::new(),
+    };
+    for repetition in 0..repeat {
+        if config.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        bar.set_message(format!(
+            "{measurement} {} {} {}",
+            result.client, result.server, result.controller
+        ));
+        let config = RunConfig { seed: config.seed + u64::from(repetition), ..config.clone() };
+        match measurement::run(measurement, client, server, cubic, &config) {
+            Ok(kbps) => result.kbps.push(kbps),
+            Err(error) => result.failed.push(error.to_string()),
+        }
+        bar.inc(1);
+    }
+    result
 }
 
 fn run_delays(

@@ -1,7 +1,7 @@
 //! The client, which runs on any stack.
 
 use std::future::poll_fn;
-use std::path::Path;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::error::{InputError, RequestError, TestError};
 use super::facts::{self, Close, FactsLog};
 use super::request::Request;
 use super::stack_endpoint::{self, OpenEndpoint};
@@ -32,64 +33,18 @@ const NO_ERROR: u32 = 0x100;
 
 /// Fetches all requests as the test requires.
 pub(super) async fn run<E: Endpoint>(
-    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, String>,
+    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, InputError>,
     setup: &Arc<Setup>,
     facts_log: &Arc<FactsLog>,
 ) -> Outcome {
-    match fetch(open, setup, facts_log).await {
+    let client = match Client::new(open, setup, facts_log) {
+        Ok(client) => client,
+        Err(error) => return Outcome::InvalidInput(error.to_string()),
+    };
+    match client.fetch(&setup.requests).await {
         Ok(()) => Outcome::Success,
-        Err(outcome) => outcome,
+        Err(error) => Outcome::Failed(error.to_string()),
     }
-}
-
-async fn fetch<E: Endpoint>(
-    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, String>,
-    setup: &Arc<Setup>,
-    facts_log: &Arc<FactsLog>,
-) -> Result<(), Outcome> {
-    let wrong = |e: String| Outcome::InvalidInput(e);
-    std::fs::create_dir_all(&setup.downloads).map_err(|e| {
-        wrong(format!(
-            "DOWNLOADS is '{}': {e}; set a writable directory",
-            setup.downloads.display()
-        ))
-    })?;
-    let endpoint = open(setup).map_err(wrong)?;
-    let logs =
-        setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| wrong(e.to_string()))?;
-    let client = Client {
-        endpoint,
-        setup: Arc::clone(setup),
-        facts_log: Arc::clone(facts_log),
-        logs,
-        rtt: Mutex::default(),
-    };
-    let all = &setup.requests[..];
-    let fetched = match setup.test_name {
-        TestName::MultiConnect => {
-            let mut fetched = Ok(());
-            for one in all.chunks(1) {
-                fetched = client.connection(one, false).await;
-                if fetched.is_err() {
-                    break;
-                }
-            }
-            fetched
-        }
-        test_name if test_name.resumes() => {
-            let (first, rest) = all.split_at(1);
-            match client.connection(first, false).await {
-                Ok(()) => client.connection(rest, true).await,
-                failed => failed,
-            }
-        }
-        _ => client.connection(all, false).await,
-    };
-    let _ = tokio::time::timeout(DRAIN, client.endpoint.endpoint.wait_idle()).await;
-    if let Some(logs) = &client.logs {
-        logs.finish();
-    }
-    fetched.map_err(Outcome::Failed)
 }
 
 struct Client<E> {
@@ -102,9 +57,56 @@ struct Client<E> {
 }
 
 impl<E: Endpoint> Client<E> {
+    fn new(
+        open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, InputError>,
+        setup: &Arc<Setup>,
+        facts_log: &Arc<FactsLog>,
+    ) -> Result<Self, InputError> {
+        std::fs::create_dir_all(&setup.downloads).map_err(|why| {
+            let path = setup.downloads.clone();
+            InputError::Downloads { path, why }
+        })?;
+        Ok(Self {
+            endpoint: open(setup)?,
+            setup: Arc::clone(setup),
+            facts_log: Arc::clone(facts_log),
+            logs: setup.qlog.as_deref().map(LogFolder::open).transpose()?,
+            rtt: Mutex::default(),
+        })
+    }
+
+    /// Fetches all requests, on as many connections as the test requires.
+    async fn fetch(&self, all: &[Request]) -> Result<(), TestError> {
+        let fetched = match self.setup.test_name {
+            TestName::MultiConnect => {
+                let mut fetched = Ok(());
+                for one in all.chunks(1) {
+                    fetched = self.connection(one, false).await;
+                    if fetched.is_err() {
+                        break;
+                    }
+                }
+                fetched
+            }
+            test_name if test_name.resumes() => {
+                let (first, rest) = all.split_at(1);
+                match self.connection(first, false).await {
+                    Ok(()) => self.connection(rest, true).await,
+                    failed => failed,
+                }
+            }
+            _ => self.connection(all, false).await,
+        };
+        let _ = tokio::time::timeout(DRAIN, self.endpoint.endpoint.wait_idle()).await;
+        if let Some(logs) = &self.logs {
+            logs.finish();
+        }
+        fetched
+    }
+
     /// Fetches `requests` over one connection. `second` is true if the connection resumes the
     /// session of the first one.
-    async fn connection(&self, requests: &[Request], second: bool) -> Result<(), String> {
+    async fn connection(&self, requests: &[Request], second: bool) -> Result<(), TestError> {
         let setup = &*self.setup;
         let number = self.facts_log.add(facts::Connection {
             peer: setup.address.to_string(),
@@ -113,7 +115,7 @@ impl<E: Endpoint> Client<E> {
         });
         let fetched = self.fetch_over(requests, second, number).await;
         let written = self.facts_log.write();
-        fetched.and(written)
+        fetched.and(written.map_err(TestError::from))
     }
 
     async fn fetch_over(
@@ -121,31 +123,23 @@ impl<E: Endpoint> Client<E> {
         requests: &[Request],
         second: bool,
         number: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), TestError> {
         let setup = &*self.setup;
         let ended = |close: Close| {
-            let why = format!(
-                "no handshake: {} {} {:?} {}",
-                close.by, close.kind, close.code, close.reason
-            );
-            self.facts_log.update(number, |facts| facts.close = Some(close));
-            why
+            self.facts_log.update(number, |facts| facts.close = Some(close.clone()));
+            TestError::NoHandshake(close)
         };
-        let connecting = {
-            let rtt = *self.rtt.lock();
-            let endpoint = &self.endpoint.endpoint;
-            endpoint.connect(
-                setup.address,
-                &setup.server_name,
-                rtt.filter(|_| second),
-                self.observer(number),
-            )?
-        };
+        let rtt = self.rtt.lock().filter(|_| second);
+        let connecting = self
+            .endpoint
+            .endpoint
+            .connect(setup.address, &setup.server_name, rtt, self.observer(number))
+            .map_err(|why| TestError::NotStarted(why.to_string()))?;
         let early = second && setup.test_name == TestName::ZeroRtt;
         let (connection, accepted) =
             match if early { connecting.into_0rtt() } else { Err(connecting) } {
                 Ok((connection, accepted)) => (connection, Some(accepted)),
-                Err(_) if early => return Err("no session ticket permits 0-RTT".into()),
+                Err(_) if early => return Err(TestError::NoEarlyData),
                 Err(connecting) => (connecting.await.map_err(|close| ended(close.into()))?, None),
             };
         let updates = (setup.test_name == TestName::KeyUpdate)
@@ -199,15 +193,13 @@ impl<E: Endpoint> Client<E> {
     }
 
     /// Waits for a session ticket, which the next connection needs.
-    async fn ticket(&self) -> Result<(), String> {
+    async fn ticket(&self) -> Result<(), TestError> {
         let received = async {
             while !(self.endpoint.has_ticket)() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(TICKET_TIMEOUT, received)
-            .await
-            .map_err(|_| "the server sent no session ticket".into())
+        tokio::time::timeout(TICKET_TIMEOUT, received).await.map_err(|_| TestError::NoTicket)
     }
 
     async fn files(
@@ -215,7 +207,7 @@ impl<E: Endpoint> Client<E> {
         connection: &E::Connection,
         requests: &[Request],
         number: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), TestError> {
         match self.setup.test_name {
             TestName::Http3 => fetch_http3(connection, requests, &self.facts_log, number).await,
             _ => fetch_hq(connection, requests, &self.facts_log, number).await,
@@ -236,8 +228,8 @@ fn check_requirements(
     test_name: TestName,
     second: bool,
     facts: &facts::Connection,
-) -> Result<(), String> {
-    let not = |what: &str| Err(format!("all files arrived, but {what}"));
+) -> Result<(), TestError> {
+    let not = |what| Err(TestError::Requirement(what));
     match test_name {
         TestName::Resumption | TestName::ZeroRtt if second && facts.resumed == Some(false) => {
             not("the session was not resumed")
@@ -256,9 +248,9 @@ fn check_requirements(
 }
 
 /// Waits for all tasks and returns the first error.
-async fn all(mut tasks: JoinSet<Result<(), String>>) -> Result<(), String> {
+async fn all(mut tasks: JoinSet<Result<(), TestError>>) -> Result<(), TestError> {
     while let Some(done) = tasks.join_next().await {
-        done.map_err(|e| e.to_string())??;
+        done??;
     }
     Ok(())
 }
@@ -268,12 +260,12 @@ async fn fetch_hq<C: Connection>(
     requests: &[Request],
     facts_log: &Arc<FactsLog>,
     number: usize,
-) -> Result<(), String> {
+) -> Result<(), TestError> {
     let permits = Arc::new(Semaphore::new(MAX_CONCURRENT));
     let mut tasks = JoinSet::new();
     for one in requests.iter().cloned() {
         // The semaphore is never closed.
-        let permit = Arc::clone(&permits).acquire_owned().await.map_err(|e| e.to_string())?;
+        let permit = Arc::clone(&permits).acquire_owned().await?;
         let (connection, facts_log) = (connection.clone(), Arc::clone(facts_log));
         tasks.spawn(async move {
             let fetched = async {
@@ -287,7 +279,8 @@ async fn fetch_hq<C: Connection>(
                 tokio::io::copy(&mut recv, &mut file).await?;
                 file.flush().await
             };
-            let fetched = fetched.await.map_err(|e| format!("{}: {e}", one.path()));
+            let fetched: io::Result<()> = fetched.await;
+            let fetched = fetched.map_err(|e| TestError::Request(one.path().into(), e.into()));
             facts_log.update(number, |facts| {
                 facts.complete |= fetched.is_ok();
                 facts.requests += u64::from(fetched.is_ok());
@@ -304,10 +297,10 @@ async fn fetch_http3<C: Connection>(
     requests: &[Request],
     facts_log: &Arc<FactsLog>,
     number: usize,
-) -> Result<(), String> {
+) -> Result<(), TestError> {
     let built =
         h3::client::builder().send_grease(false).build::<_, _, Bytes>(connection.h3()).await;
-    let (mut driver, sender) = built.map_err(|e| format!("HTTP/3: {e}"))?;
+    let (mut driver, sender) = built.map_err(TestError::Http3)?;
     let driver = tokio::spawn(async move {
         poll_fn(|cx| driver.poll_close(cx)).await;
     });
@@ -316,24 +309,21 @@ async fn fetch_http3<C: Connection>(
         let (mut sender, facts_log) = (sender.clone(), Arc::clone(facts_log));
         tasks.spawn(async move {
             let fetched = async {
-                let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", one.path());
                 let mut request = http::Request::new(());
                 *request.uri_mut() = one.url.clone();
-                let mut stream = sender.send_request(request).await.map_err(|e| wrong(&e))?;
-                stream.finish().await.map_err(|e| wrong(&e))?;
-                let head = stream.recv_response().await.map_err(|e| wrong(&e))?;
+                let mut stream = sender.send_request(request).await?;
+                stream.finish().await?;
+                let head = stream.recv_response().await?;
                 if head.status() != http::StatusCode::OK {
-                    return Err(wrong(&head.status()));
+                    return Err(RequestError::Status(head.status()));
                 }
-                let mut file = create(&one.file).await?;
-                while let Some(mut data) = stream.recv_data().await.map_err(|e| wrong(&e))? {
-                    file.write_all_buf(&mut data.copy_to_bytes(data.remaining()))
-                        .await
-                        .map_err(|e| wrong(&e))?;
+                let mut file = File::create(&one.file).await?;
+                while let Some(mut data) = stream.recv_data().await? {
+                    file.write_all_buf(&mut data.copy_to_bytes(data.remaining())).await?;
                 }
-                file.flush().await.map_err(|e| wrong(&e))
+                Ok(file.flush().await?)
             };
-            let fetched = fetched.await;
+            let fetched = fetched.await.map_err(|e| TestError::Request(one.path().into(), e));
             facts_log.update(number, |facts| facts.requests += u64::from(fetched.is_ok()));
             fetched
         });
@@ -341,8 +331,4 @@ async fn fetch_http3<C: Connection>(
     let fetched = all(tasks).await;
     driver.abort();
     fetched
-}
-
-async fn create(path: &Path) -> Result<File, String> {
-    File::create(path).await.map_err(|e| format!("'{}': {e}", path.display()))
 }

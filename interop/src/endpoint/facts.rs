@@ -170,6 +170,17 @@ pub fn suite_name(number: u16) -> String {
     }
 }
 
+/// Reason why the facts cannot be written. Each message is one line.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FactsError {
+    /// The directory in LOGS cannot be created.
+    #[error("LOGS is '{}': {why}; set a writable directory", path.display())]
+    Directory { path: PathBuf, why: std::io::Error },
+    /// The file cannot be written.
+    #[error("cannot write '{}': {why}", path.display())]
+    File { path: PathBuf, why: std::io::Error },
+}
+
 /// Collects facts about connections and writes them to the file.
 pub(crate) struct FactsLog {
     file: PathBuf,
@@ -177,10 +188,9 @@ pub(crate) struct FactsLog {
 }
 
 impl FactsLog {
-    pub(crate) fn create(setup: &Setup) -> Result<Arc<Self>, String> {
-        let cannot =
-            |e| format!("LOGS is '{}': {e}; set a writable directory", setup.logs.display());
-        std::fs::create_dir_all(&setup.logs).map_err(cannot)?;
+    pub(super) fn create(setup: &Setup) -> Result<Arc<Self>, FactsError> {
+        std::fs::create_dir_all(&setup.logs)
+            .map_err(|why| FactsError::Directory { path: setup.logs.clone(), why })?;
         let facts = Facts {
             stack: setup.stack.name(),
             role: setup.role.to_string(),
@@ -215,9 +225,9 @@ impl FactsLog {
     }
 
     /// Replaces the file atomically.
-    pub(crate) fn write(&self) -> Result<(), String> {
+    pub(super) fn write(&self) -> Result<(), FactsError> {
         let text = serde_json::to_vec_pretty(&*self.facts()).unwrap_or_default();
-        write(&self.file, &text).map_err(|e| format!("cannot write '{}': {e}", self.file.display()))
+        write(&self.file, &text).map_err(|why| FactsError::File { path: self.file.clone(), why })
     }
 }
 

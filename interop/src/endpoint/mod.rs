@@ -6,6 +6,7 @@
 //! | `setup.rs` | the configuration from the environment |
 //! | `test_name.rs` | values of TESTCASE |
 //! | `outcome.rs` | outcomes and their exit codes |
+//! | `error.rs` | reasons why an endpoint cannot be set up, or why its test fails |
 //! | `facts.rs` | facts about each connection, written to `facts.json` |
 //! | `hq.rs` | HTTP/0.9: the request line |
 //! | `request.rs` | requested URLs and the files for their responses |
@@ -14,6 +15,7 @@
 //! | `client.rs`, `server.rs` | client and server |
 
 mod client;
+mod error;
 pub mod facts;
 mod hq;
 mod outcome;
@@ -39,6 +41,7 @@ use fathom_stacks::{Endpoint, SetupError, Stack, noq, quinn};
 #[cfg(feature = "quiche")]
 use fathom_stacks_stock as stock_quiche;
 
+use error::InputError;
 use facts::FactsLog;
 #[cfg(feature = "quiche")]
 use stack_endpoint::on_quiche;
@@ -52,7 +55,7 @@ pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
     let setup = Arc::new(setup);
     let facts_log = match FactsLog::create(&setup) {
         Ok(facts_log) => facts_log,
-        Err(why) => return Outcome::InvalidInput(why),
+        Err(error) => return Outcome::InvalidInput(error.to_string()),
     };
     let outcome = match setup.stack.stack {
         Stack::Quinn => {
@@ -75,13 +78,13 @@ pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
         stack => Outcome::Unsupported(SetupError::Stack(stack).to_string()),
     };
     match (facts_log.write(), outcome) {
-        (Err(why), Outcome::Success) => Outcome::Failed(why),
+        (Err(error), Outcome::Success) => Outcome::Failed(error.to_string()),
         (_, outcome) => outcome,
     }
 }
 
 fn on_tokio<E: Endpoint>(
-    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, String>,
+    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, InputError>,
     setup: &Arc<Setup>,
     facts_log: &Arc<FactsLog>,
     stop: Arc<AtomicBool>,

@@ -1,5 +1,7 @@
 //! Outcomes of an endpoint and their exit codes.
 
+use fathom_cc::Invalid;
+
 /// Outcome of an endpoint, which determines the exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -11,6 +13,12 @@ pub enum Outcome {
     Unsupported(String),
     /// An environment variable or argument is invalid. The message has one line and a hint.
     InvalidInput(String),
+}
+
+impl From<Invalid> for Outcome {
+    fn from(error: Invalid) -> Self {
+        Self::InvalidInput(error.to_string())
+    }
 }
 
 impl Outcome {

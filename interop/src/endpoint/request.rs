@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fathom_cc::Invalid;
 use http::Uri;
 
 /// A request of the client.
@@ -16,13 +17,12 @@ pub struct Request {
 impl Request {
     /// Returns a request for `url`. The file in `folder` is named like the last segment of the
     /// URL's path.
-    pub(crate) fn new(url: Uri, folder: &Path) -> Result<Self, String> {
+    pub(crate) fn new(url: Uri, folder: &Path) -> Result<Self, Invalid> {
         let name = url.path().rsplit('/').next().unwrap_or_default();
         // The environment is trusted, but a file name outside the directory is still a mistake.
         if matches!(name, "" | "." | "..") || name.contains(['\\', '\0', '%']) {
-            return Err(format!(
-                "the path of '{url}' has no file name; use a URL such as https://localhost/a.bin"
-            ));
+            return Err(Invalid::value(&url.to_string(), "has no file name in its path")
+                .hint("use a URL such as https://localhost/a.bin"));
         }
         Ok(Self { file: folder.join(name), url })
     }

@@ -18,6 +18,7 @@ use http::{HeaderMap, Method, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
 
+use super::error::{InputError, RequestError};
 use super::facts::{self, FactsLog};
 use super::stack_endpoint::{self, OpenEndpoint};
 use super::{Outcome, Setup, TestName, hq};
@@ -39,16 +40,15 @@ struct Server<E> {
 
 /// Serves until `stop` resolves.
 pub(super) async fn run<E: Endpoint>(
-    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, String>,
+    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, InputError>,
     setup: &Arc<Setup>,
     facts_log: &Arc<FactsLog>,
     stop: impl Future<Output = ()>,
 ) -> Outcome {
-    let build = || -> Result<_, String> {
+    let build = || -> Result<_, InputError> {
         let endpoint = open(setup)?.endpoint;
         let site = Site::new(Some(&setup.www), Limits::default())?;
-        let logs =
-            setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| e.to_string())?;
+        let logs = setup.qlog.as_deref().map(LogFolder::open).transpose()?;
         Ok(Server {
             endpoint,
             setup: Arc::clone(setup),
@@ -59,7 +59,7 @@ pub(super) async fn run<E: Endpoint>(
     };
     let server = match build() {
         Ok(server) => Arc::new(server),
-        Err(why) => return Outcome::InvalidInput(why),
+        Err(error) => return Outcome::InvalidInput(error.to_string()),
     };
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
@@ -128,9 +128,10 @@ impl<E: Endpoint> Server<E> {
         id: String,
     ) -> Result<E::Connection, facts::Close> {
         // The first packet was invalid, so there is no connection.
-        let refused = |why: String| facts::Close::without_code("us", "refused", &why);
-        let mut connecting =
-            self.endpoint.begin(incoming, 0, self.observer(id)).map_err(refused)?;
+        let mut connecting = self
+            .endpoint
+            .begin(incoming, 0, self.observer(id))
+            .map_err(|why| facts::Close::without_code("us", "refused", &why.to_string()))?;
         if self.setup.test_name == TestName::ZeroRtt {
             // A server can always do this. 0-RTT data are then available at once.
             match connecting.into_0rtt() {
@@ -208,22 +209,22 @@ impl<E: Endpoint> Server<E> {
         }
     }
 
-    async fn answer_http3<C>(&self, resolver: RequestResolver<C, Bytes>) -> Result<(), String>
+    async fn answer_http3<C>(&self, resolver: RequestResolver<C, Bytes>) -> Result<(), RequestError>
     where
         C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + Send>,
     {
-        let (request, mut stream) = resolver.resolve_request().await.map_err(|e| e.to_string())?;
+        let (request, mut stream) = resolver.resolve_request().await?;
         let answer =
             self.site.answer(request.method(), request.uri().path(), request.headers()).await;
         let mut head = http::Response::new(());
         *head.status_mut() = answer.status;
         head.headers_mut().clone_from(&answer.headers);
-        stream.send_response(head).await.map_err(|e| e.to_string())?;
+        stream.send_response(head).await?;
         let mut chunks = BodyChunks::of(answer);
-        while let Some(chunk) = chunks.next().await.map_err(|e| e.to_string())? {
-            stream.send_data(chunk).await.map_err(|e| e.to_string())?;
+        while let Some(chunk) = chunks.next().await? {
+            stream.send_data(chunk).await?;
         }
-        stream.finish().await.map_err(|e| e.to_string())
+        Ok(stream.finish().await?)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Configuration of an endpoint, from environment variables.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use fathom_cc::Invalid;
 use fathom_http::load::{host, port, urls};
 use fathom_stacks::Stack;
 
@@ -64,18 +65,14 @@ impl EndpointStack {
 }
 
 impl FromStr for EndpointStack {
-    type Err = String;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         let known = || Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
         Self::all().find(|stack| stack.name() == s).ok_or_else(|| match s {
-            "quiche" | "stock-quiche" => {
-                format!(
-                    "this build has no quiche; build with --features quiche, or choose one of {}",
-                    known()
-                )
-            }
-            _ => format!("unknown stack '{}'; choose one of {}", s.escape_debug(), known()),
+            "quiche" | "stock-quiche" => Invalid::because("this build has no quiche")
+                .hint(format!("build with --features quiche, or choose one of {}", known())),
+            _ => Invalid::value(s, "is not a stack").hint(format!("choose one of {}", known())),
         })
     }
 }
@@ -128,21 +125,9 @@ impl Setup {
         overrides: &Overrides,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, Outcome> {
-        let wrong = Outcome::InvalidInput;
-        let set = |name: &str| env(name).filter(|value| !value.is_empty());
-        let role = match set("ROLE").as_deref() {
-            Some("client") => Role::Client,
-            Some("server") => Role::Server,
-            Some(other) => {
-                return Err(wrong(format!(
-                    "ROLE is '{}'; set client or server",
-                    other.escape_debug()
-                )));
-            }
-            None => return Err(wrong("ROLE is not set; set client or server".into())),
-        };
-        let test_name = set("TESTCASE")
-            .ok_or_else(|| wrong("TESTCASE is not set; set a test such as transfer".into()))?;
+        let env = Environment(env);
+        let role = env.role()?;
+        let test_name = env.required("TESTCASE", "a test such as transfer")?;
         let test_name = test_name.parse().map_err(|_| {
             Outcome::Unsupported(format!(
                 "test case '{}' is not supported",
@@ -151,50 +136,17 @@ impl Setup {
         })?;
         let stack = match overrides.stack {
             Some(stack) => stack,
-            None => set("FATHOM_STACK")
+            None => env
+                .get("FATHOM_STACK")
                 .map_or(Ok(EndpointStack::default()), |name| name.parse())
-                .map_err(wrong)?,
+                .map_err(|error| error.in_field("FATHOM_STACK"))?,
         };
-        let controller = overrides.controller.clone().or_else(|| set("FATHOM_CONTROLLER"));
+        let controller = overrides.controller.clone().or_else(|| env.get("FATHOM_CONTROLLER"));
         let controller = controller.unwrap_or_else(|| stack.default_controller().to_owned());
-        let folder =
-            |name: &str, usual: &str| PathBuf::from(set(name).unwrap_or_else(|| usual.to_owned()));
-        let downloads = folder("DOWNLOADS", "/downloads");
-        let ip = |name: &str| {
-            let wrong = |text: String| {
-                wrong(format!("{name} is '{}', not an IP address", text.escape_debug()))
-            };
-            set(name).map(|text| text.parse::<IpAddr>().map_err(|_| wrong(text))).transpose()
-        };
+        let downloads = env.folder("DOWNLOADS", "/downloads");
         let (requests, server_name, address) = match role {
-            Role::Client => {
-                let requests = set("REQUESTS").ok_or_else(|| {
-                    wrong("REQUESTS is not set; set it to one or more URLs".into())
-                })?;
-                let texts: Vec<&str> = requests.split_whitespace().collect();
-                let (authority, urls) = urls(&texts).map_err(wrong)?;
-                let requests = urls
-                    .into_iter()
-                    .map(|url| Request::new(url, &downloads))
-                    .collect::<Result<_, _>>();
-                let ip = ip("FATHOM_ADDRESS")?
-                    .map(Ok)
-                    .unwrap_or_else(|| find(host(&authority)))
-                    .map_err(wrong)?;
-                (
-                    requests.map_err(wrong)?,
-                    host(&authority).to_owned(),
-                    SocketAddr::new(ip, port(&authority)),
-                )
-            }
-            Role::Server => {
-                let text = set("PORT").unwrap_or_else(|| "443".into());
-                let port = text.parse().map_err(|_| {
-                    wrong(format!("PORT is '{}', not a port number", text.escape_debug()))
-                })?;
-                let ip = ip("IP")?.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
-                (Vec::new(), String::new(), SocketAddr::new(ip, port))
-            }
+            Role::Client => env.client(&downloads)?,
+            Role::Server => (Vec::new(), String::new(), env.server()?),
         };
         Ok(Self {
             role,
@@ -204,11 +156,11 @@ impl Setup {
             requests,
             server_name,
             address,
-            www: folder("WWW", "/www"),
+            www: env.folder("WWW", "/www"),
             downloads,
-            certs: folder("CERTS", "/certs"),
-            logs: folder("LOGS", "/logs"),
-            qlog: set("QLOGDIR").map(PathBuf::from),
+            certs: env.folder("CERTS", "/certs"),
+            logs: env.folder("LOGS", "/logs"),
+            qlog: env.get("QLOGDIR").map(PathBuf::from),
         })
     }
 
@@ -233,17 +185,81 @@ impl Setup {
     }
 }
 
+/// Environment variables of an endpoint; the function looks them up.
+struct Environment<F>(F);
+
+impl<F: Fn(&str) -> Option<String>> Environment<F> {
+    /// Returns the value of a variable, or `None` if it is not set or empty.
+    fn get(&self, name: &str) -> Option<String> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+
+    /// Returns the value of a variable that must be set to `what`.
+    fn required(&self, name: &'static str, what: &str) -> Result<String, Invalid> {
+        let missing = || Invalid::because(format!("{name} is not set")).hint(format!("set {what}"));
+        self.get(name).ok_or_else(missing)
+    }
+
+    /// Returns the directory of a variable, by default `usual`.
+    fn folder(&self, name: &str, usual: &str) -> PathBuf {
+        PathBuf::from(self.get(name).unwrap_or_else(|| usual.to_owned()))
+    }
+
+    fn role(&self) -> Result<Role, Invalid> {
+        match self.required("ROLE", "client or server")?.as_str() {
+            "client" => Ok(Role::Client),
+            "server" => Ok(Role::Server),
+            other => Err(Invalid::value(other, "is not a role")
+                .hint("set client or server")
+                .in_field("ROLE")),
+        }
+    }
+
+    /// Returns the IP address in a variable, if it is set.
+    fn ip(&self, name: &'static str) -> Result<Option<IpAddr>, Invalid> {
+        let wrong = |text: &str| Invalid::value(text, "is not an IP address").in_field(name);
+        self.get(name).map(|text| text.parse().map_err(|_| wrong(&text))).transpose()
+    }
+
+    /// Returns a client's requests, and the server's name and address.
+    fn client(&self, downloads: &Path) -> Result<(Vec<Request>, String, SocketAddr), Invalid> {
+        let requests = self.required("REQUESTS", "one or more URLs")?;
+        let texts: Vec<&str> = requests.split_whitespace().collect();
+        let (authority, urls) = urls(&texts).map_err(|error| error.in_field("REQUESTS"))?;
+        let requests = urls
+            .into_iter()
+            .map(|url| Request::new(url, downloads))
+            .collect::<Result<_, _>>()
+            .map_err(|error| error.in_field("REQUESTS"))?;
+        let ip = match self.ip("FATHOM_ADDRESS")? {
+            Some(ip) => ip,
+            None => resolve(host(&authority))?,
+        };
+        Ok((requests, host(&authority).to_owned(), SocketAddr::new(ip, port(&authority))))
+    }
+
+    /// Returns the address on which a server listens.
+    fn server(&self) -> Result<SocketAddr, Invalid> {
+        let text = self.get("PORT").unwrap_or_else(|| "443".into());
+        let port = text
+            .parse()
+            .map_err(|_| Invalid::value(&text, "is not a port number").in_field("PORT"))?;
+        Ok(SocketAddr::new(self.ip("IP")?.unwrap_or(Ipv6Addr::UNSPECIFIED.into()), port))
+    }
+}
+
 /// Resolves a host name; `localhost` is always 127.0.0.1.
-fn find(host: &str) -> Result<IpAddr, String> {
+fn resolve(host: &str) -> Result<IpAddr, Invalid> {
     if host == "localhost" {
         return Ok(Ipv4Addr::LOCALHOST.into());
     }
     let found = std::net::ToSocketAddrs::to_socket_addrs(&(host, 0)).map(|mut found| found.next());
-    match found {
-        Ok(Some(address)) => Ok(address.ip()),
-        Ok(None) => Err(format!("'{host}' cannot be resolved; set FATHOM_ADDRESS")),
-        Err(e) => Err(format!("'{host}' cannot be resolved: {e}; set FATHOM_ADDRESS")),
-    }
+    let problem = match found {
+        Ok(Some(address)) => return Ok(address.ip()),
+        Ok(None) => "cannot be resolved".to_owned(),
+        Err(e) => format!("cannot be resolved: {e}"),
+    };
+    Err(Invalid::value(host, problem).hint("set FATHOM_ADDRESS"))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use fathom_stacks::{
     SetupError, Tls, TransportSettings,
 };
 
+use super::error::InputError;
 use super::facts;
 use super::{Role, Setup, tls};
 
@@ -43,7 +44,7 @@ const TRANSPORT: TransportSettings = TransportSettings {
 pub(super) fn on_rustls<E: Endpoint>(
     open: Open<E, Tls>,
     setup: &Setup,
-) -> Result<OpenEndpoint<E>, String> {
+) -> Result<OpenEndpoint<E>, InputError> {
     match setup.role {
         Role::Client => {
             let (tls, tickets) = tls::client(setup)?;
@@ -62,7 +63,7 @@ pub(super) fn on_rustls<E: Endpoint>(
 pub(super) fn on_quiche<E: Endpoint>(
     open: Open<E, BoringTls>,
     setup: &Setup,
-) -> Result<OpenEndpoint<E>, String> {
+) -> Result<OpenEndpoint<E>, InputError> {
     // tokio-quiche's packet size. The runner's network carries larger packets, and MTU discovery is
     // off.
     let transport = TransportSettings { datagram: Some(1350), ..TRANSPORT };
@@ -81,26 +82,24 @@ fn make<E, T>(
     setup: &Setup,
     tls: T,
     transport: TransportSettings,
-) -> Result<E, String> {
+) -> Result<E, InputError> {
     let at = match setup.role {
         Role::Client => wildcard_address(setup.address),
         Role::Server => setup.address,
     };
     let stack = setup.stack.stack;
-    let wrong = |why: &dyn std::fmt::Display| format!("controller '{}': {why}", setup.controller);
-    let controller = Controller::read(&setup.controller, stack).map_err(|e| wrong(&e))?;
+    let controller = Controller::read(&setup.controller, stack)
+        .map_err(|why| InputError::Controller(setup.controller.clone(), why.to_string()))?;
     let settings = EndpointSettings {
-        initial: Some(tls::initial().ok_or("no cipher suite for Initial packets")?),
+        initial: Some(tls::initial().ok_or(InputError::NoInitialSuite)?),
         shaping: controller.needs_shaping(stack),
         transport,
         ..EndpointSettings::new(tls, vec![controller])
     };
-    let cannot =
-        |e: &dyn std::fmt::Display| format!("cannot listen at {at}: {e}; choose another port");
-    let socket = UdpSocket::bind(at).map_err(|e| cannot(&e))?;
+    let socket = UdpSocket::bind(at).map_err(|e| InputError::Listen(at, e))?;
     open(socket, settings).map_err(|e| match e {
-        SetupError::Endpoint(e) => cannot(&e),
-        e => e.to_string(),
+        SetupError::Endpoint(e) => InputError::Listen(at, e),
+        e => InputError::Stack(e),
     })
 }
 

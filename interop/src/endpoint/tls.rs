@@ -6,8 +6,8 @@ use std::sync::Arc;
 use boring::ssl::{SslContext, SslContextBuilder, SslMethod, SslVerifyMode, SslVersion};
 #[cfg(feature = "quiche")]
 use fathom_http::identity::log_secrets;
-use fathom_http::identity::{Identity, with_early_data};
-use fathom_http::load::{TicketStore, Trust};
+use fathom_http::identity::{Identity, IdentityError, with_early_data};
+use fathom_http::load::{TicketStore, Trust, TrustError};
 #[cfg(feature = "quiche")]
 use fathom_stacks::BoringTls;
 use rustls::client::Resumption;
@@ -17,6 +17,8 @@ use rustls::quic::Suite;
 
 #[cfg(feature = "quiche")]
 use super::Role;
+#[cfg(feature = "quiche")]
+use super::error::InputError;
 use super::{Setup, TestName};
 
 /// Returns the cipher suite of Initial packets, which a configuration with other suites lacks.
@@ -39,18 +41,16 @@ pub(crate) fn trust(setup: &Setup) -> Trust {
     if authority.is_file() { Trust::File(authority) } else { Trust::Insecure }
 }
 
-pub(crate) fn identity(setup: &Setup) -> Result<Identity, String> {
+pub(super) fn identity(setup: &Setup) -> Result<Identity, IdentityError> {
     Identity::read(&setup.certs.join("cert.pem"), &setup.certs.join("priv.key"))
-        .map_err(|e| e.to_string())
 }
 
 /// Returns the client's configuration and its session tickets.
-pub(crate) fn client(
+pub(super) fn client(
     setup: &Setup,
-) -> Result<(Arc<rustls::ClientConfig>, Arc<TicketStore>), String> {
-    let mut config = trust(setup)
-        .tls_config(setup.test_name.protocol(), provider(setup.test_name))
-        .map_err(|e| e.to_string())?;
+) -> Result<(Arc<rustls::ClientConfig>, Arc<TicketStore>), TrustError> {
+    let mut config =
+        trust(setup).tls_config(setup.test_name.protocol(), provider(setup.test_name))?;
     let tickets = Arc::new(TicketStore::default());
     if setup.test_name.resumes() {
         config.resumption = Resumption::store(Arc::clone(&tickets) as _);
@@ -62,10 +62,9 @@ pub(crate) fn client(
 }
 
 /// Returns the server's configuration.
-pub(crate) fn server(setup: &Setup) -> Result<Arc<rustls::ServerConfig>, String> {
-    let config = identity(setup)?
-        .tls_config(setup.test_name.protocol(), provider(setup.test_name))
-        .map_err(|e| e.to_string())?;
+pub(super) fn server(setup: &Setup) -> Result<Arc<rustls::ServerConfig>, IdentityError> {
+    let config =
+        identity(setup)?.tls_config(setup.test_name.protocol(), provider(setup.test_name))?;
     Ok(Arc::new(if setup.test_name == TestName::ZeroRtt {
         with_early_data(config)
     } else {
@@ -75,13 +74,13 @@ pub(crate) fn server(setup: &Setup) -> Result<Arc<rustls::ServerConfig>, String>
 
 /// Returns the configuration of either role on BoringSSL.
 #[cfg(feature = "quiche")]
-pub(crate) fn boring(setup: &Setup) -> Result<BoringTls, String> {
+pub(super) fn boring(setup: &Setup) -> Result<BoringTls, InputError> {
     let resumes = setup.role == Role::Client && setup.test_name.resumes();
     Ok(BoringTls {
         server: setup.role == Role::Server,
         context: match setup.role {
             Role::Client => boring_client(setup)?,
-            Role::Server => identity(setup)?.boring().map_err(|e| e.to_string())?,
+            Role::Server => identity(setup)?.boring()?,
         },
         protocol: setup.test_name.protocol().to_vec(),
         early_data: setup.test_name == TestName::ZeroRtt,
@@ -90,16 +89,13 @@ pub(crate) fn boring(setup: &Setup) -> Result<BoringTls, String> {
 }
 
 #[cfg(feature = "quiche")]
-fn boring_client(setup: &Setup) -> Result<SslContextBuilder, String> {
-    let wrong = |e: &dyn std::fmt::Display| e.to_string().trim().replace('\n', "; ");
-    let mut context = SslContext::builder(SslMethod::tls()).map_err(|e| wrong(&e))?;
-    context.set_min_proto_version(Some(SslVersion::TLS1_3)).map_err(|e| wrong(&e))?;
+fn boring_client(setup: &Setup) -> Result<SslContextBuilder, InputError> {
+    let mut context = SslContext::builder(SslMethod::tls())?;
+    context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
     log_secrets(&mut context);
-    let authority = setup.certs.join("ca.pem");
-    if authority.is_file() {
-        context
-            .set_ca_file(&authority)
-            .map_err(|e| format!("'{}': {}", authority.display(), wrong(&e)))?;
+    let path = setup.certs.join("ca.pem");
+    if path.is_file() {
+        context.set_ca_file(&path).map_err(|why| InputError::BoringRoots { path, why })?;
         context.set_verify(SslVerifyMode::PEER);
     }
     Ok(context)

@@ -85,8 +85,7 @@ pub(super) fn check(test_case: TestCase, evidence: &Evidence) -> TestResult {
         failures
             .push(format!("{started} connections started, expected {}", test_case.connections()));
     }
-    let mut requirements = Requirements::default();
-    check_requirements(test_case, evidence, &mut requirements);
+    let mut requirements = requirements(test_case, evidence);
     failures.append(&mut requirements.failures);
     match (failures.is_empty(), requirements.unverified.is_empty()) {
         (false, _) => TestResult::Failed(failures),
@@ -149,12 +148,7 @@ impl Requirements {
 
     /// Like [`Requirements::require`], for properties that only decrypted packets show. `seen` is
     /// `None` without TLS secrets.
-    fn require_observed<T>(
-        &mut self,
-        seen: Option<T>,
-        holds: impl FnOnce(T) -> bool,
-        otherwise: &str,
-    ) {
+    fn require_seen<T>(&mut self, seen: Option<T>, holds: impl FnOnce(T) -> bool, otherwise: &str) {
         match seen {
             Some(seen) => self.require(holds(seen), otherwise),
             None => self.unverified.push(format!("could not check whether {otherwise}")),
@@ -170,11 +164,13 @@ fn readable(c: &ConnectionTrace) -> Option<&ConnectionTrace> {
     (c.extensions.is_some() && read(&c.client) && read(&c.server)).then_some(c)
 }
 
-fn check_requirements(test_case: TestCase, evidence: &Evidence, requirements: &mut Requirements) {
+/// Returns the requirements of a test, checked against the evidence.
+fn requirements(test_case: TestCase, evidence: &Evidence) -> Requirements {
+    let mut all = Requirements::default();
     let trace = &evidence.trace;
-    let Some(first) = trace.connections.first() else { return };
+    let Some(first) = trace.connections.first() else { return all };
     let last = trace.connections.last().unwrap_or(first);
-    let stats = &evidence.stats;
+    let (up, down) = (&evidence.stats.up.impairments, &evidence.stats.down.impairments);
     match test_case {
         TestCase::Handshake
         | TestCase::Transfer
@@ -183,109 +179,91 @@ fn check_requirements(test_case: TestCase, evidence: &Evidence, requirements: &m
         | TestCase::MultiConnect => {}
         TestCase::ChaCha20 => {
             let suite = first.server_hello.as_ref().map(|hello| hello.suite);
-            requirements.require_observed(
-                suite,
-                |suite| suite == 0x1303,
-                "the suite is not ChaCha20",
-            );
+            all.require_seen(suite, |suite| suite == 0x1303, "the suite is not ChaCha20");
         }
         TestCase::Retry => {
-            requirements.require(trace.retries() > 0, "no Retry packet was seen");
-            requirements
-                .require(first.token_after_retry, "the client sent no token after the Retry");
+            all.require(trace.retries() > 0, "no Retry packet was seen");
+            all.require(first.token_after_retry, "the client sent no token after the Retry");
         }
         TestCase::Resumption | TestCase::ZeroRtt => {
             let resumed = last.server_hello.as_ref().map(|hello| hello.resumed);
-            requirements.require_observed(
+            all.require_seen(
                 resumed,
                 |resumed| resumed,
                 "the second connection did not resume a session",
             );
-            requirements.require(
+            all.require(
                 first.client_hello.as_ref().is_none_or(|hello| !hello.resumes),
                 "the first connection resumed a session",
             );
             if test_case == TestCase::ZeroRtt {
-                check_early_data(last, requirements);
+                check_early_data(last, &mut all);
             }
         }
         TestCase::Http3 => {
             let protocol = first.extensions.as_ref().map(|e| e.protocol.as_deref());
-            requirements.require_observed(
-                protocol,
-                |protocol| protocol == Some("h3"),
-                "the protocol is not h3",
-            );
+            all.require_seen(protocol, |protocol| protocol == Some("h3"), "the protocol is not h3");
         }
         TestCase::KeyUpdate => {
             let seen = readable(first);
-            requirements.require_observed(
-                seen,
-                |c| c.client.key_updates > 0,
-                "the client did not update keys",
-            );
-            requirements.require_observed(
+            all.require_seen(seen, |c| c.client.key_updates > 0, "the client did not update keys");
+            all.require_seen(
                 seen,
                 |c| c.server.key_updates > 0,
                 "the server did not follow the key update",
             );
         }
         TestCase::Ecn => {
-            requirements.require(trace.ect[0] > 0, "the client sent no ECN-marked packet");
-            requirements.require(trace.ect[1] > 0, "the server sent no ECN-marked packet");
+            all.require(trace.ect[0] > 0, "the client sent no ECN-marked packet");
+            all.require(trace.ect[1] > 0, "the server sent no ECN-marked packet");
             let seen = readable(first);
-            requirements.require_observed(
+            all.require_seen(
                 seen,
                 |c| c.client.acks_with_ecn > 0,
                 "the client reported no ECN counts",
             );
-            requirements.require_observed(
+            all.require_seen(
                 seen,
                 |c| c.server.acks_with_ecn > 0,
                 "the server reported no ECN counts",
             );
         }
         TestCase::Blackhole => {
-            requirements.require(stats.cut_off > 0, "nothing was sent during a blackout");
+            all.require(evidence.stats.cut_off > 0, "nothing was sent during a blackout");
         }
         TestCase::HandshakeLoss | TestCase::TransferLoss => {
-            requirements.require(
-                stats.up.impairments.lost + stats.down.impairments.lost > 0,
-                "no datagram was lost",
-            );
+            all.require(up.lost + down.lost > 0, "no datagram was lost");
         }
         TestCase::HandshakeCorruption | TestCase::TransferCorruption => {
-            requirements.require(
-                stats.up.impairments.corrupted + stats.down.impairments.corrupted > 0,
-                "no datagram was corrupted",
-            );
+            all.require(up.corrupted + down.corrupted > 0, "no datagram was corrupted");
         }
         TestCase::RebindPort | TestCase::RebindHandshake => {
             // RFC 9000 §9.3: a server validates the new path when the client's address changes.
             let seen = readable(first);
-            requirements.require_observed(
+            all.require_seen(
                 seen,
                 |c| c.server.challenges > 0,
                 "the server did not validate the client's new port",
             );
-            requirements.require_observed(
+            all.require_seen(
                 seen,
                 |c| c.client.responses > 0,
                 "the client did not answer from its new port",
             );
         }
     }
+    all
 }
 
 /// Requires that 0-RTT carried the requests and was accepted.
 fn check_early_data(second: &ConnectionTrace, requirements: &mut Requirements) {
     requirements.require(second.client.packets[1] > 0, "no 0-RTT packet was sent");
     let accepted = second.extensions.as_ref().map(|e| e.early_data);
-    requirements.require_observed(accepted, |accepted| accepted, "0-RTT was not accepted");
+    requirements.require_seen(accepted, |accepted| accepted, "0-RTT was not accepted");
     // Like the official runner, allow no more request bytes in 1-RTT packets than in 0-RTT packets.
     let read = second.client.early_bytes > 0;
     let most = second.client.stream_bytes <= second.client.early_bytes;
-    requirements.require_observed(
+    requirements.require_seen(
         read.then_some(most),
         |most| most,
         "most requests went in 1-RTT packets",

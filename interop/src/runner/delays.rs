@@ -2,7 +2,6 @@
 //! the link caused.
 
 use std::fmt::Write as _;
-use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use fathom_netsim::queue::QueueSpec;
 use fathom_netsim::relay::RelaySpec;
 use serde::Serialize;
 
+use super::error::RunError;
 use super::implementation::Implementation;
 use super::measurement::{Measurement, transfer};
 use super::test_dir::TestDir;
@@ -137,7 +137,7 @@ pub fn run(
             let errors: Vec<String> = directions.iter().filter_map(accuracy_error).collect();
             (directions, (!errors.is_empty()).then(|| errors.join("; ")))
         }
-        Err(why) => (Vec::new(), Some(why)),
+        Err(error) => (Vec::new(), Some(error.to_string())),
     };
     if failed.is_none() && !config.keep {
         let _ = std::fs::remove_dir_all(&root);
@@ -172,13 +172,11 @@ fn run_in(
     server: &Implementation,
     config: &RunConfig,
     root: &Path,
-) -> Result<Vec<DirectionDelays>, String> {
-    let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+) -> Result<Vec<DirectionDelays>, RunError> {
     if root.exists() {
-        std::fs::remove_dir_all(root).map_err(failed("cannot remove the old log directory"))?;
+        std::fs::remove_dir_all(root).map_err(RunError::OldLogs)?;
     }
-    let test_dir = TestDir::new(root, &[FILE], 10, config.seed)
-        .map_err(failed("cannot write the test files"))?;
+    let test_dir = TestDir::new(root, &[FILE], 10, config.seed).map_err(RunError::TestFiles)?;
     let link = scenario.link(config.seed);
     let (capture, _) = transfer(
         (client, server),
@@ -190,16 +188,15 @@ fn run_in(
         &config.stop,
     )?;
     let trace = Trace::read(&capture, &secrets(&test_dir));
-    let written = std::fs::write(root.join("relay.txt"), &trace.log);
-    written.map_err(failed("cannot write the packet log"))?;
-    let connection = trace.connections.first().ok_or("no connection was seen")?;
+    std::fs::write(root.join("relay.txt"), &trace.log).map_err(RunError::PacketLog)?;
+    let connection = trace.connections.first().ok_or(RunError::NoConnection)?;
     let mut directions = directions_of(connection);
     for direction in &mut directions {
         direction.estimated =
             MeanMax::of(&estimates(&test_dir.folder(direction.from).join("qlog")));
     }
     if directions.is_empty() {
-        return Err("neither endpoint sends timestamps".into());
+        return Err(RunError::NoTimestamps);
     }
     Ok(directions)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use fathom_cc::Invalid;
 use serde::Deserialize;
 
 use crate::endpoint::TestName;
@@ -59,33 +60,31 @@ impl Implementation {
         }
     }
 
-    /// Sets the controller of one of our endpoints. Has no effect on peers.
-    #[must_use]
-    pub fn with_controller(mut self, name: &str) -> Self {
-        if let Kind::Ours { controller, .. } = &mut self.kind {
-            *controller = Some(name.to_owned());
-        }
-        self
+    /// Returns our endpoint with another controller, or `None` for a peer, which chooses its own.
+    pub fn with_controller(&self, name: &str) -> Option<Self> {
+        let mut endpoint = self.clone();
+        let Kind::Ours { controller, .. } = &mut endpoint.kind else { return None };
+        *controller = Some(name.to_owned());
+        Some(endpoint)
     }
 
     /// Reads the peer in `folder`. `installed` is the directory in which peers are installed.
     ///
     /// # Errors
-    /// Returns a message of one line if the peer's `peer.toml` cannot be read or parsed.
-    pub fn peer(folder: &Path, installed: &Path) -> Result<Self, String> {
+    /// Returns an error if the peer's `peer.toml` cannot be read or parsed.
+    pub fn peer(folder: &Path, installed: &Path) -> Result<Self, Invalid> {
         let file = folder.join("peer.toml");
-        let wrong = |why: String| {
-            format!("'{}': {why}; docs/interop.md describes the format", file.display())
-        };
-        let text = std::fs::read_to_string(&file).map_err(|e| wrong(e.to_string()))?;
+        let wrong = |error| in_described_file(error, &file);
+        let io_error = |e: std::io::Error| wrong(Invalid::because(e.to_string()));
+        let text = std::fs::read_to_string(&file).map_err(io_error)?;
         let manifest: Manifest =
-            toml::from_str(&text).map_err(|e| wrong(e.message().to_owned()))?;
+            toml::from_str(&text).map_err(|e| wrong(Invalid::because(e.message().to_owned())))?;
         if let Some(role) =
             manifest.roles.iter().find(|role| *role != "client" && *role != "server")
         {
-            return Err(wrong(format!("unknown role '{role}'")));
+            return Err(wrong(Invalid::value(role, "is not a role")));
         }
-        let folder = folder.canonicalize().map_err(|e| wrong(e.to_string()))?;
+        let folder = folder.canonicalize().map_err(io_error)?;
         let home = installed.join(&manifest.name);
         let version =
             std::fs::read_to_string(home.join("VERSION")).ok().map(|text| text.trim().to_owned());
@@ -189,11 +188,21 @@ impl Implementation {
     }
 }
 
+/// Adds the name of a file whose format a page describes, and the page.
+pub(super) fn in_described_file(error: Invalid, file: &Path) -> Invalid {
+    let error = if error.hint.is_empty() {
+        error.hint("docs/interop.md describes the format")
+    } else {
+        error
+    };
+    error.in_field(format!("'{}'", file.display()))
+}
+
 /// Returns the peers in a directory, sorted by name, or none if the directory does not exist.
 ///
 /// # Errors
 /// Returns an error if a `peer.toml` cannot be read or parsed.
-pub fn peers(folder: &Path, installed: &Path) -> Result<Vec<Implementation>, String> {
+pub fn peers(folder: &Path, installed: &Path) -> Result<Vec<Implementation>, Invalid> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
     let mut folders: Vec<PathBuf> =
         entries.flatten().map(|e| e.path()).filter(|p| p.join("peer.toml").is_file()).collect();
@@ -205,7 +214,7 @@ pub fn peers(folder: &Path, installed: &Path) -> Result<Vec<Implementation>, Str
 mod tests {
     use super::*;
 
-    fn written(text: &str) -> (tempfile::TempDir, Result<Implementation, String>) {
+    fn written(text: &str) -> (tempfile::TempDir, Result<Implementation, Invalid>) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("peer.toml"), text).unwrap();
         let implementation = Implementation::peer(folder.path(), &folder.path().join("installed"));
@@ -235,10 +244,10 @@ mod tests {
     fn invalid_peer_toml_is_reported() {
         for (text, hint) in [
             ("name = 1", "peer.toml"),
-            ("name = \"a\"\nroles = [\"x\"]", "unknown role"),
+            ("name = \"a\"\nroles = [\"x\"]", "is not a role"),
             ("x = 1", "unknown field"),
         ] {
-            let error = written(text).1.unwrap_err();
+            let error = written(text).1.unwrap_err().to_string();
             assert!(error.contains(hint) && !error.contains('\n'), "{text}: {error}");
         }
     }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use fathom_cc::Invalid;
 use serde::Deserialize;
 
-use super::implementation::Role;
+use super::implementation::{Role, in_described_file};
 use super::test_case::TestCase;
 
 /// A failure whose cause is known.
@@ -33,24 +34,22 @@ impl KnownFailures {
     /// Reads a list from a file.
     ///
     /// # Errors
-    /// Returns a message of one line if the file cannot be read or parsed.
-    pub fn read(file: &Path) -> Result<Self, String> {
-        let wrong = |why: String| {
-            format!("'{}': {why}; docs/interop.md describes the format", file.display())
-        };
-        let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+    /// Returns an error if the file cannot be read or parsed.
+    pub fn read(file: &Path) -> Result<Self, Invalid> {
+        let wrong = |error| in_described_file(error, file);
+        let text =
+            std::fs::read_to_string(file).map_err(|e| wrong(Invalid::because(e.to_string())))?;
         Self::parse(&text).map_err(wrong)
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
-        let known: Self = toml::from_str(text).map_err(|e| e.message().to_owned())?;
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        let known: Self =
+            toml::from_str(text).map_err(|e| Invalid::because(e.message().to_owned()))?;
         for entry in &known.failure {
             entry.test.parse::<TestCase>()?;
             if entry.why.trim().is_empty() {
-                return Err(format!(
-                    "{} and {}, {}: no why",
-                    entry.client, entry.server, entry.test
-                ));
+                let entry = format!("{} and {}, {}", entry.client, entry.server, entry.test);
+                return Err(Invalid::because("there is no why").in_field(entry));
             }
         }
         Ok(known)
@@ -91,11 +90,12 @@ mod tests {
         assert!(known.unknown_names(&["b"]).is_empty());
         assert_eq!(known.unknown_names(&["a"]), [(Role::Server, "b")]);
         for (text, hint) in [
-            (text.replace("retry", "retri"), "unknown test case"),
+            (text.replace("retry", "retri"), "is not a test case"),
             (text.replace("b sends none", " "), "no why"),
             (text.replace("why", "reason"), "unknown field"),
         ] {
-            assert!(KnownFailures::parse(&text).unwrap_err().contains(hint), "{text}");
+            let error = KnownFailures::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(hint), "{text}: {error}");
         }
         assert_eq!(KnownFailures::parse("").unwrap(), KnownFailures::default());
     }

@@ -1,16 +1,17 @@
 //! Goodput of a file transfer, alone and with cross traffic on the same link.
 
 use std::fmt::Write as _;
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_netsim::path::DirectedPath;
 use fathom_netsim::relay::RelaySpec;
 use serde::Serialize;
 
+use super::error::RunError;
 use super::implementation::Implementation;
 use super::process::ExitReason;
 use super::test_case::{DELAY, QUEUE, RATE};
@@ -27,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// A kind of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display, strum::EnumString)]
 #[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = unknown)]
 pub enum Measurement {
     /// Goodput of a transfer without other traffic.
     Goodput,
@@ -47,8 +48,8 @@ impl Measurement {
     }
 }
 
-fn unknown(s: &str) -> String {
-    format!("unknown measurement '{}'; choose goodput, crosstraffic or delays", s.escape_debug())
+fn unknown(s: &str) -> Invalid {
+    Invalid::value(s, "is not a measurement").hint("choose goodput, crosstraffic or delays")
 }
 
 /// All repetitions of one measurement.
@@ -92,11 +93,10 @@ pub fn run(
     server: &Implementation,
     cubic: &Implementation,
     config: &RunConfig,
-) -> Result<f64, String> {
+) -> Result<f64, RunError> {
     let root = config.log_dir.join(format!("{}-{}-{}", client.name(), server.name(), measurement));
     if root.exists() {
-        std::fs::remove_dir_all(&root)
-            .map_err(|e| format!("cannot remove the old log directory: {e}"))?;
+        std::fs::remove_dir_all(&root).map_err(RunError::OldLogs)?;
     }
     let rate = run_in(measurement, client, server, cubic, config, &root);
     if rate.is_ok() && !config.keep {
@@ -112,19 +112,17 @@ fn run_in(
     cubic: &Implementation,
     config: &RunConfig,
     root: &Path,
-) -> Result<f64, String> {
-    let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-    let test_dir = TestDir::new(root, &[FILE], 10, config.seed)
-        .map_err(failed("cannot write the test files"))?;
+) -> Result<f64, RunError> {
+    let test_dir = TestDir::new(root, &[FILE], 10, config.seed).map_err(RunError::TestFiles)?;
     let line =
         DirectedPath { link: Some((RATE.into(), QUEUE)), delay: DELAY, ..DirectedPath::default() };
     let link = RelaySpec { down: line.clone(), up: line, events: Vec::new(), seed: config.seed };
     let cross_traffic = match measurement {
         Measurement::Goodput | Measurement::Delays => None,
-        Measurement::CrossTraffic => Some(
-            CrossTraffic::new(cubic, &root.join("beside"))
-                .map_err(failed("cannot write the test files"))?,
-        ),
+        Measurement::CrossTraffic => {
+            let root = root.join("beside");
+            Some(CrossTraffic::new(cubic, &root).map_err(RunError::TestFiles)?)
+        }
     };
     let (capture, main) = transfer(
         (client, server),
@@ -135,7 +133,7 @@ fn run_in(
         TIMEOUT,
         &config.stop,
     )?;
-    rate(&capture, main).ok_or_else(|| "no packets were captured".into())
+    rate(&capture, main).ok_or(RunError::NoPackets)
 }
 
 /// Runs one transfer of all files, with cross traffic if given. Returns the capture and the
@@ -148,28 +146,29 @@ pub(super) fn transfer(
     cross_traffic: Option<&CrossTraffic<'_>>,
     timeout: Duration,
     stop: &AtomicBool,
-) -> Result<(Capture, SocketAddr), String> {
+) -> Result<(Capture, SocketAddr), RunError> {
     let started = Testbed::start(client, server, test_name, test_dir, link, cross_traffic, stop)?;
     let mut testbed = match started {
         Started::Ready(testbed) => testbed,
-        Started::Unsupported(exit) => return Err(format!("the server: {exit}")),
+        Started::Unsupported(exit) => {
+            return Err(RunError::Exit { process: "the server", exit });
+        }
     };
-    let exit =
-        testbed.run_client(test_dir, stop, timeout).map_err(|e| format!("the client: {e}"))?;
+    let exit = testbed.run_client(test_dir, stop, timeout)?;
     let cross_traffic = testbed.cross_traffic_is_running();
     let main = testbed.server_address();
     let (_, (capture, _)) = testbed.stop();
     if stop.load(Ordering::Relaxed) {
-        return Err("interrupted".into());
+        return Err(RunError::Interrupted);
     }
     if exit != ExitReason::Code(0) {
-        return Err(format!("the client: {exit}"));
+        return Err(RunError::Exit { process: "the client", exit });
     }
     if cross_traffic == Some(false) {
-        return Err("the cross traffic ended too early".into());
+        return Err(RunError::CrossTrafficEnded);
     }
     if let Some(wrong) = test_dir.check_downloads().into_iter().next() {
-        return Err(wrong);
+        return Err(RunError::Download(wrong));
     }
     Ok((capture, main))
 }

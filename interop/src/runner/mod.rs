@@ -8,6 +8,7 @@
 //! | `process.rs` | child processes, terminated on drop |
 //! | `test_dir.rs` | the directory of a test: files, certificates, logs |
 //! | `test_run.rs` | runs one test case with one client and one server |
+//! | `error.rs` | reasons why a test or a measurement has no result |
 //! | `trace/` | the captured packets, decrypted |
 //! | `check.rs` | checks a trace against the test case |
 //! | `known_failures.rs` | the list of known failures |
@@ -17,6 +18,7 @@
 
 pub mod check;
 pub mod delays;
+mod error;
 pub mod implementation;
 pub mod known_failures;
 pub mod matrix;
@@ -28,8 +30,10 @@ pub mod test_run;
 pub mod trace;
 
 pub use check::TestResult;
+pub use error::RunError;
 pub use implementation::{Implementation, Role};
 pub use known_failures::KnownFailures;
 pub use matrix::Matrix;
+pub use process::ExitReason;
 pub use test_case::TestCase;
 pub use test_run::{RunConfig, TestRecord, TestRun};

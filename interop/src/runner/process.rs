@@ -17,7 +17,7 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reason why a child process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ExitReason {
+pub enum ExitReason {
     /// The child exited with this code.
     Code(i32),
     /// The child was killed by this signal.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fathom_cc::Rate;
+use fathom_cc::{Invalid, Rate};
 use fathom_netsim::path::{DirectedPath, Impairments, Loss, PathEvent};
 use fathom_netsim::queue::QueueSpec;
 use fathom_netsim::relay::RelaySpec;
@@ -31,7 +31,7 @@ const MIB: u64 = 1 << 20;
     strum::EnumString,
     strum::VariantArray,
 )]
-#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = unknown)]
 pub enum TestCase {
     /// One small file.
     Handshake,
@@ -75,13 +75,13 @@ pub enum TestCase {
     RebindHandshake,
 }
 
-fn unknown(name: &str) -> String {
+fn unknown(name: &str) -> Invalid {
     let all = TestCase::VARIANTS
         .iter()
         .map(|test_case| test_case.as_ref())
         .collect::<Vec<_>>()
         .join(", ");
-    format!("unknown test case '{}'; choose one of {all}", name.escape_debug())
+    Invalid::value(name, "is not a test case").hint(format!("choose one of {all}"))
 }
 
 impl TestCase {
@@ -244,6 +244,6 @@ mod tests {
                 1
             );
         }
-        assert!(TestCase::from_str("flood").unwrap_err().contains("handshake, transfer"));
+        assert!(TestCase::from_str("flood").unwrap_err().hint.contains("handshake, transfer"));
     }
 }

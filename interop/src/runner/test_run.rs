@@ -12,6 +12,7 @@ use fathom_netsim::relay::{Relay, RelaySpec, RelayStats};
 use parking_lot::Mutex;
 
 use super::check::{Evidence, TestResult, check};
+use super::error::RunError;
 use super::implementation::{Implementation, Role};
 use super::process::{ExitReason, Process};
 use super::test_case::TestCase;
@@ -111,8 +112,10 @@ pub fn run_test(run: &TestRun, config: &RunConfig) -> TestRecord {
             }
             (result, Some(evidence.trace))
         }
-        Err(why) if config.stop.load(Ordering::Relaxed) => (TestResult::Skipped(why), None),
-        Err(why) => (TestResult::Failed(vec![why]), None),
+        Err(error) if config.stop.load(Ordering::Relaxed) => {
+            (TestResult::Skipped(error.to_string()), None)
+        }
+        Err(error) => (TestResult::Failed(vec![error.to_string()]), None),
     };
     let keep = config.keep || !matches!(result, TestResult::Passed | TestResult::Unsupported(_));
     if !keep {
@@ -122,17 +125,16 @@ pub fn run_test(run: &TestRun, config: &RunConfig) -> TestRecord {
 }
 
 /// Runs the processes and collects the evidence.
-fn execute(run: &TestRun, config: &RunConfig, root: &Path) -> Result<Evidence, String> {
+fn execute(run: &TestRun, config: &RunConfig, root: &Path) -> Result<Evidence, RunError> {
     let stopped =
-        || if config.stop.load(Ordering::Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) };
+        || if config.stop.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(()) };
     stopped()?;
-    let failed = |what: &str, e: io::Error| format!("{what}: {e}");
     if root.exists() {
-        fs::remove_dir_all(root).map_err(|e| failed("cannot remove the old log directory", e))?;
+        fs::remove_dir_all(root).map_err(RunError::OldLogs)?;
     }
     let (sizes, name_length) = run.test_case.files();
-    let test_dir = TestDir::new(root, &sizes, name_length, config.seed)
-        .map_err(|e| failed("cannot write the test files", e))?;
+    let test_dir =
+        TestDir::new(root, &sizes, name_length, config.seed).map_err(RunError::TestFiles)?;
     let test_name = run.test_case.test_name();
     let testbed = Testbed::start(
         &run.client,
@@ -146,9 +148,7 @@ fn execute(run: &TestRun, config: &RunConfig, root: &Path) -> Result<Evidence, S
     let (client, server, relayed) = match testbed {
         Started::Unsupported(exit) => (None, exit, None),
         Started::Ready(mut testbed) => {
-            let client = testbed
-                .run_client(&test_dir, &config.stop, run.test_case.timeout())
-                .map_err(|e| failed("the client", e))?;
+            let client = testbed.run_client(&test_dir, &config.stop, run.test_case.timeout())?;
             let (server, relayed) = testbed.stop();
             (Some(client), server, Some(relayed))
         }
@@ -232,17 +232,17 @@ impl<'a> CrossTraffic<'a> {
         Ok(Self { implementation, test_dir: TestDir::new(root, &[], 0, 0)? })
     }
 
-    fn start_server(&self, stop: &AtomicBool) -> Result<(Process, SocketAddr), String> {
+    fn start_server(&self, stop: &AtomicBool) -> Result<(Process, SocketAddr), RunError> {
         match start_server(self.implementation, TestName::Transfer, &self.test_dir, stop)? {
             Ok(up) => Ok(up),
-            Err(exit) => Err(format!("the cross traffic's server: {exit}")),
+            Err(exit) => Err(RunError::Exit { process: "the cross traffic's server", exit }),
         }
     }
 
-    fn start_client(&self, relay: SocketAddr) -> Result<Process, String> {
+    fn start_client(&self, relay: SocketAddr) -> Result<Process, RunError> {
         let url = format!("https://localhost:{}/bytes/{}", relay.port(), Self::BYTES);
         let process = start_client(self.implementation, TestName::Transfer, &self.test_dir, &url);
-        let process = process.map_err(|e| format!("the cross traffic's client: {e}"))?;
+        let process = process.map_err(not_started("the cross traffic's client"))?;
         std::thread::sleep(Self::HEAD_START);
         Ok(process)
     }
@@ -255,24 +255,26 @@ fn start_server(
     test_name: TestName,
     test_dir: &TestDir,
     stop: &AtomicBool,
-) -> Result<Result<(Process, SocketAddr), ExitReason>, String> {
-    let address = free_port().map_err(|e| format!("cannot find a free port: {e}"))?;
+) -> Result<Result<(Process, SocketAddr), ExitReason>, RunError> {
+    let address = free_port().map_err(RunError::NoFreePort)?;
     let mut command = implementation.command();
     set_environment(&mut command, Role::Server, test_name, test_dir);
     command.env("PORT", address.port().to_string()).env("IP", address.ip().to_string());
     let mut process = Process::start(command, &test_dir.folder("server").join("output.txt"))
-        .map_err(|e| format!("the server {}: {e}", implementation.name()))?;
+        .map_err(not_started(format!("the server {}", implementation.name())))?;
     if wait_until_listening(&mut process, address.port(), stop) {
         return Ok(Ok((process, address)));
     }
     match process.try_wait() {
         Some(exit @ ExitReason::Code(127)) => Ok(Err(exit)),
-        Some(exit) => Err(format!("the server exited before it listened: {exit}")),
-        None => Err(format!(
-            "the server does not listen at {address} after {} s",
-            LISTEN_TIMEOUT.as_secs()
-        )),
+        Some(exit) => Err(RunError::ServerExited(exit)),
+        None => Err(RunError::NotListening { address, limit: LISTEN_TIMEOUT }),
     }
+}
+
+/// Returns the function that makes the error of a process that cannot be started.
+fn not_started(process: impl Into<String>) -> impl FnOnce(io::Error) -> RunError {
+    |why| RunError::Start { process: process.into(), why }
 }
 
 fn start_client(
@@ -297,7 +299,7 @@ impl<'a> Testbed<'a> {
         link: RelaySpec,
         cross_traffic: Option<&CrossTraffic<'_>>,
         stop: &AtomicBool,
-    ) -> Result<Started<'a>, String> {
+    ) -> Result<Started<'a>, RunError> {
         let (server, address) = match start_server(server, test_name, test_dir, stop)? {
             Ok(up) => up,
             Err(exit) => return Ok(Started::Unsupported(exit)),
@@ -307,13 +309,12 @@ impl<'a> Testbed<'a> {
         let shared = Arc::new(RelayState::default());
         let tapped = Arc::clone(&shared);
         let local = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
-        let mut relay = Relay::bind(local, address, link)
-            .map_err(|e| e.to_string())?
+        let mut relay = Relay::bind(local, address, link)?
             .tapped(move |passing| tapped.capture.lock().record(passing));
         if let Some((_, other)) = &others {
-            relay = relay.also(local, *other).map_err(|e| e.to_string())?;
+            relay = relay.also(local, *other)?;
         }
-        let at = |number| relay.address_of(number).map_err(|e| e.to_string());
+        let at = |number| relay.address_of(number).map_err(RunError::RelayAddress);
         let (first, second) = (at(0)?, others.as_ref().map(|_| at(1)).transpose()?);
         let running = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
@@ -357,13 +358,14 @@ impl<'a> Testbed<'a> {
         test_dir: &TestDir,
         stop: &AtomicBool,
         timeout: Duration,
-    ) -> io::Result<ExitReason> {
+    ) -> Result<ExitReason, RunError> {
         let urls = test_dir
             .files
             .iter()
             .map(|file| format!("https://localhost:{}/{}", self.relay.port(), file.name));
         let urls = urls.collect::<Vec<_>>().join(" ");
-        Ok(start_client(self.client, self.test_name, test_dir, &urls)?.wait(timeout, stop))
+        let client = start_client(self.client, self.test_name, test_dir, &urls);
+        Ok(client.map_err(not_started("the client"))?.wait(timeout, stop))
     }
 
     /// Waits for the last packets, then stops the server and the relay.

@@ -236,35 +236,10 @@ impl ConnectionTrace {
         if packet.kind != PacketType::OneRtt {
             self.add_connection_id(sender, packet.scid);
         }
-        let decrypted = match packet.kind {
-            PacketType::Initial => {
-                self.token_after_retry |=
-                    sender == CLIENT && self.retries > 0 && !packet.token.is_empty();
-                self.initial
-                    .as_mut()
-                    .and_then(|keys| keys[sender].decrypt(packet, packet.packet_number_offset))
-            }
-            PacketType::ZeroRtt => self.decrypt_early(packet, secrets),
-            PacketType::Handshake => {
-                let label =
-                    ["CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET"][sender];
-                if self.handshake[sender].is_none() {
-                    self.handshake[sender] = self.packet_keys(label, secrets);
-                }
-                self.handshake[sender]
-                    .as_mut()
-                    .and_then(|keys| keys.decrypt(packet, packet.packet_number_offset))
-            }
-            PacketType::OneRtt => {
-                let label = ["CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"][sender];
-                if self.traffic[sender].is_none() {
-                    self.traffic[sender] = self.packet_keys(label, secrets);
-                }
-                let at = 1 + self.connection_id_length(packet, receiver).unwrap_or_default();
-                self.traffic[sender].as_mut().and_then(|keys| keys.decrypt(packet, at))
-            }
-            PacketType::Retry | PacketType::Other => return "other version".into(),
-        };
+        if packet.kind == PacketType::Other {
+            return "other version".into();
+        }
+        let decrypted = self.decrypt(packet, sender, receiver, secrets);
         let (index, name) = match packet.kind {
             PacketType::Initial => (0, "Initial"),
             PacketType::ZeroRtt => (1, "0-RTT"),
@@ -292,6 +267,45 @@ impl ConnectionTrace {
                 side.unopened += 1;
                 format!("{name}, not decrypted")
             }
+        }
+    }
+
+    /// Decrypts a packet with the keys of its type, which are derived when they are first needed.
+    fn decrypt(
+        &mut self,
+        packet: &Packet<'_>,
+        sender: usize,
+        receiver: usize,
+        secrets: &Secrets,
+    ) -> Option<DecryptedPacket> {
+        match packet.kind {
+            PacketType::Initial => {
+                self.token_after_retry |=
+                    sender == CLIENT && self.retries > 0 && !packet.token.is_empty();
+                self.initial
+                    .as_mut()
+                    .and_then(|keys| keys[sender].decrypt(packet, packet.packet_number_offset))
+            }
+            PacketType::ZeroRtt => self.decrypt_early(packet, secrets),
+            PacketType::Handshake => {
+                let label =
+                    ["CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET"][sender];
+                if self.handshake[sender].is_none() {
+                    self.handshake[sender] = self.packet_keys(label, secrets);
+                }
+                self.handshake[sender]
+                    .as_mut()
+                    .and_then(|keys| keys.decrypt(packet, packet.packet_number_offset))
+            }
+            PacketType::OneRtt => {
+                let label = ["CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"][sender];
+                if self.traffic[sender].is_none() {
+                    self.traffic[sender] = self.packet_keys(label, secrets);
+                }
+                let at = 1 + self.connection_id_length(packet, receiver).unwrap_or_default();
+                self.traffic[sender].as_mut().and_then(|keys| keys.decrypt(packet, at))
+            }
+            PacketType::Retry | PacketType::Other => None,
         }
     }
 
@@ -432,48 +446,50 @@ impl ConnectionTrace {
     }
 }
 
+/// Names of the frames of RFC 9000, by type (§12.4).
+const FRAME_NAMES: [&str; 31] = [
+    "PADDING",
+    "PING",
+    "ACK",
+    "ACK_ECN",
+    "RESET_STREAM",
+    "STOP_SENDING",
+    "CRYPTO",
+    "NEW_TOKEN",
+    "STREAM",
+    "STREAM",
+    "STREAM",
+    "STREAM",
+    "STREAM",
+    "STREAM",
+    "STREAM",
+    "STREAM",
+    "MAX_DATA",
+    "MAX_STREAM_DATA",
+    "MAX_STREAMS",
+    "MAX_STREAMS",
+    "DATA_BLOCKED",
+    "STREAM_DATA_BLOCKED",
+    "STREAMS_BLOCKED",
+    "STREAMS_BLOCKED",
+    "NEW_CONNECTION_ID",
+    "RETIRE_CONNECTION_ID",
+    "PATH_CHALLENGE",
+    "PATH_RESPONSE",
+    "CONNECTION_CLOSE",
+    "CONNECTION_CLOSE",
+    "HANDSHAKE_DONE",
+];
+
 /// Returns a short description of the frames in a payload.
 fn describe_frames(payload: &[u8]) -> String {
-    const NAMES: [&str; 31] = [
-        "PADDING",
-        "PING",
-        "ACK",
-        "ACK_ECN",
-        "RESET_STREAM",
-        "STOP_SENDING",
-        "CRYPTO",
-        "NEW_TOKEN",
-        "STREAM",
-        "STREAM",
-        "STREAM",
-        "STREAM",
-        "STREAM",
-        "STREAM",
-        "STREAM",
-        "STREAM",
-        "MAX_DATA",
-        "MAX_STREAM_DATA",
-        "MAX_STREAMS",
-        "MAX_STREAMS",
-        "DATA_BLOCKED",
-        "STREAM_DATA_BLOCKED",
-        "STREAMS_BLOCKED",
-        "STREAMS_BLOCKED",
-        "NEW_CONNECTION_ID",
-        "RETIRE_CONNECTION_ID",
-        "PATH_CHALLENGE",
-        "PATH_RESPONSE",
-        "CONNECTION_CLOSE",
-        "CONNECTION_CLOSE",
-        "HANDSHAKE_DONE",
-    ];
     let mut text = String::new();
     for frame in Frames::new(payload) {
         let Ok(frame) = frame else {
             text.push_str(" unknown");
             break;
         };
-        let name = usize::try_from(frame.ty).ok().and_then(|ty| NAMES.get(ty)).copied();
+        let name = usize::try_from(frame.ty).ok().and_then(|ty| FRAME_NAMES.get(ty)).copied();
         match (frame.content, name) {
             (Content::Ack(ack), _) => {
                 let ranges = ack.ranges().map(|range| format!("{}-{}", range.start(), range.end()));
