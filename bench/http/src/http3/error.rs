@@ -29,12 +29,10 @@ pub(crate) enum PeerError {
         over: bool,
     },
     /// The header or trailer fields take more bytes than this limit (RFC 9114 §4.2.2).
-    #[error(
-        "the stream brings more than its bound: fields of more than {0} bytes (H3_EXCESSIVE_LOAD)"
-    )]
+    #[error("the stream exceeds its limit: fields of more than {0} bytes (H3_EXCESSIVE_LOAD)")]
     FieldsTooLarge(u64),
     /// The frames other than DATA take more bytes than the limit of a stream.
-    #[error("the stream brings more than its bound besides DATA frames (H3_EXCESSIVE_LOAD)")]
+    #[error("the stream exceeds its limit besides DATA frames (H3_EXCESSIVE_LOAD)")]
     TooMuch,
 }
 

@@ -173,7 +173,7 @@ impl Checker {
             _ => !matches!(status(value), 0 | 101),
         };
         match (twice, valid) {
-            (true, _) => wrong("comes twice"),
+            (true, _) => wrong("occurs twice"),
             (_, false) => wrong(&format!("has the invalid value '{}'", shown(value))),
             _ => Ok(()),
         }
@@ -181,7 +181,7 @@ impl Checker {
 
     fn regular(&mut self, name: &[u8], value: &[u8]) -> Result<(), PeerError> {
         if !is_token(name) || name.iter().any(u8::is_ascii_uppercase) {
-            return malformed(format!("'{}' is no name of a field", shown(name)));
+            return malformed(format!("'{}' is not a field name", shown(name)));
         }
         if CONNECTION_SPECIFIC.contains(&name) {
             return malformed(format!(
@@ -203,7 +203,7 @@ impl Checker {
 
     fn host(&mut self, value: &[u8]) -> Result<(), PeerError> {
         if std::mem::replace(&mut self.host, true) {
-            return malformed("the field 'host' comes twice");
+            return malformed("the field 'host' occurs twice");
         }
         if !is_host_and_port(value) {
             return malformed(format!("the field 'host' has the invalid value '{}'", shown(value)));
@@ -383,17 +383,17 @@ mod tests {
             (get_with(&[("a b", "a")]), "'a b'"),
             (get_with(&[("a", "b\r\nc")]), "control"),
             (get_with(&[("a", "b\0c")]), "control"),
-            (get_with(&[(":path", "/b")]), "':path' comes twice"),
-            (get_with(&[(":method", "GET")]), "':method' comes twice"),
-            (get_with(&[(":scheme", "https")]), "':scheme' comes twice"),
-            (get_with(&[(":authority", "localhost:4433")]), "':authority' comes twice"),
+            (get_with(&[(":path", "/b")]), "':path' occurs twice"),
+            (get_with(&[(":method", "GET")]), "':method' occurs twice"),
+            (get_with(&[(":scheme", "https")]), "':scheme' occurs twice"),
+            (get_with(&[(":authority", "localhost:4433")]), "':authority' occurs twice"),
             (get_with(&[(":status", "200")]), "':status'"),
             (get_with(&[(":protocol", "websocket")]), "':protocol'"),
             (get_with(&[(":foo", "a")]), "':foo'"),
             (get_with(&[("host", "other")]), "'host'"),
             (
                 get_with(&[("host", "localhost:4433"), ("host", "localhost:4433")]),
-                "'host' comes twice",
+                "'host' occurs twice",
             ),
             ([&GET[..3], &[("a", "b"), GET[3]]].concat(), "':path' comes after"),
             (GET[1..].to_vec(), "':method' is missing"),
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_and_trailers_have_rules_of_their_own() {
+    fn responses_and_trailers_have_their_own_rules() {
         assert!(
             checked(Section::Response, &[(":status", "200"), ("content-length", "3")])
                 .is_ok_and(|f| !f.is_interim())
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn undecodable_sections_end_the_connection_and_large_ones_do_not() {
+    fn only_undecodable_sections_end_the_connection() {
         let error = check(Section::Request, b"\0\0\x80", 100).unwrap_err();
         assert!(error.ends_connection());
         assert_eq!(error.code(), Code::QPACK_DECOMPRESSION_FAILED);
@@ -471,7 +471,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn checking_is_total(fields in vec((vec(any::<u8>(), 0..12), vec(any::<u8>(), 0..12)), 0..8)) {
+        fn checks_never_panic(fields in vec((vec(any::<u8>(), 0..12), vec(any::<u8>(), 0..12)), 0..8)) {
             let fields: Vec<_> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
             for kind in [Section::Request, Section::Response, Section::Trailers] {
                 let _ = check(kind, &section(&fields, false), 16_384);

@@ -200,7 +200,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn every_string_comes_back(text in vec(any::<u8>(), 0..300)) {
+        fn every_string_round_trips(text in vec(any::<u8>(), 0..300)) {
             prop_assert_eq!(decoded(&encode(&text)), Ok(text));
         }
 

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_handed_on_one_at_a_time() {
+    fn frames_are_passed_on_one_at_a_time() {
         let (head, trailers) = (get(&[]), headers(&[("a", "b")]));
         let stream = [&head[..], b"\0\x02ab", &frame(0x21, b"x"), b"\0\x01c", &trailers].concat();
         let wanted: Vec<&[u8]> = vec![&head, b"\0\x02", b"ab", b"\0\x01", b"c", &trailers];
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_data_frames_mean_nothing() {
+    fn empty_data_frames_are_skipped() {
         let head = get(&[("content-length", "2")]);
         let stream = [&head[..], b"\0\0", b"\0\x01a", b"\0\x40\0", b"\0\x01b", b"\0\0"].concat();
         let wanted: Vec<&[u8]> = vec![&head, b"\0\x01", b"a", b"\0\x01", b"b"];
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_have_the_length_that_is_declared() {
+    fn bodies_have_the_declared_length() {
         let body = |declared: &str, frames: &[&[u8]]| {
             code(
                 Peer::Client,

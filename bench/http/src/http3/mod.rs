@@ -12,12 +12,14 @@
 //! | `closer.rs` | [`Closer`]: closes a connection for an error of the peer's |
 //! | `varint.rs` | variable-length integers, and frame headers |
 //! | `unidirectional.rs` | the control stream and QPACK's two streams |
+//! | `control_frames.rs` | the frames of the control stream |
 //! | `fields.rs` | the rules of RFC 9114 §4.2 and §4.3 for header and trailer fields |
 //! | `qpack.rs`, `huffman.rs`, `static_table.rs` | decoding of field sections (RFC 9204) |
 //! | `message.rs` | the frames of a request or response, in order |
 //! | `guard.rs` | connections and streams whose incoming bytes are checked |
 
 mod closer;
+mod control_frames;
 mod error;
 mod fields;
 mod guard;

@@ -20,7 +20,7 @@ pub(super) enum SectionError {
     #[error("an integer of a field section is too large")]
     Integer,
     /// A string is not a valid Huffman string.
-    #[error("a string of a field section is no valid Huffman string")]
+    #[error("a field section has an invalid Huffman string")]
     Huffman,
     /// A field refers to the dynamic table, which is empty.
     #[error("a field section refers to the dynamic table")]
@@ -249,7 +249,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn static_entries_are_those_of_rfc_9204() {
+    fn static_entries_match_rfc_9204() {
         for (index, name, value) in [
             (0, ":authority", ""),
             (17, ":method", "GET"),
@@ -271,7 +271,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_named() {
+    fn undecodable_sections_are_named() {
         let with = |fields: &[u8]| decode(&[b"\0\0", fields].concat(), 1_000);
         for (wrong, error) in [
             (decode(b"", 1_000), SectionError::Cut),
@@ -296,7 +296,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn fields_are_counted_as_rfc_9114_counts_them() {
+    fn field_sizes_follow_rfc_9114() {
         // 7 + 3 + 32 and 7 + 5 + 32.
         let section = b"\0\0\xd1\xd7";
         assert!(decode(section, 86).is_ok());
@@ -304,7 +304,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn integers_are_those_of_rfc_7541_appendix_c_1() {
+    fn integers_match_rfc_7541_appendix_c_1() {
         assert_eq!(integer(&[0b0000_1010], 5), Ok(Some((0, 10, 1))));
         assert_eq!(integer(&[0b0001_1111, 0b1001_1010, 0b0000_1010], 5), Ok(Some((0, 1_337, 3))));
         assert_eq!(integer(&[0b0010_1010], 8), Ok(Some((0, 42, 1))));
@@ -312,7 +312,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn integers_come_back(prefix in 1..=8_u32, value in 0..1_u64 << 62, flags in any::<u8>()) {
+        fn integers_round_trip(prefix in 1..=8_u32, value in 0..1_u64 << 62, flags in any::<u8>()) {
             let flags = if prefix == 8 { 0 } else { flags >> prefix };
             let bytes = write_integer(prefix, flags, value);
             prop_assert_eq!(integer(&bytes, prefix), Ok(Some((flags, value, bytes.len()))));
@@ -320,7 +320,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn fields_come_back(
+        fn fields_round_trip(
             fields in vec((vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..200)), 0..10), coded in any::<bool>(),
         ) {
             let pairs: Vec<_> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();

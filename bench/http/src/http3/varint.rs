@@ -102,7 +102,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn headers_are_read_however_they_are_cut(
+        fn headers_are_read_in_chunks_of_any_size(
             kind in 0..1_u64 << 62, length in 0..1_u64 << 62, cut in 0..16_usize, sizes in (0..4_u32, 0..4_u32),
         ) {
             let fit = |value: u64, size: u32| value & ((1 << (8 * (1_u64 << size) - 2)) - 1);
