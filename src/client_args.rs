@@ -4,6 +4,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+use fathom_cc::Invalid;
 use fathom_http::load::{self, Trust};
 use http::uri::Authority;
 
@@ -59,8 +60,8 @@ impl ClientArgs {
     /// one that its host name resolves to.
     ///
     /// # Errors
-    /// Returns a message if a name does not resolve.
-    pub(crate) fn address(&self, server: &Authority) -> Result<SocketAddr, String> {
+    /// Returns an error if a name does not resolve.
+    pub(crate) fn address(&self, server: &Authority) -> Result<SocketAddr, Invalid> {
         let own = named(server);
         if let Some((_, address)) = self.resolve.iter().find(|(of, _)| *of == own) {
             return Ok(*address);
@@ -73,9 +74,8 @@ impl ClientArgs {
         };
         let name = self.connect_to.as_ref().unwrap_or(&own);
         let wrong = |why: &dyn std::fmt::Display| {
-            format!(
-                "'{name}' has no address: {why}; write HOST:PORT, or name an address with --connect-to"
-            )
+            Invalid::value(name, format!("has no address: {why}"))
+                .hint("write HOST:PORT, or name an address with --connect-to")
         };
         let found = found.map_err(|e| wrong(&e))?;
         load::choose_address(found).ok_or_else(|| wrong(&"the name does not resolve"))
@@ -89,7 +89,7 @@ fn named(server: &Authority) -> String {
 
 /// Parses an argument of `--resolve`, which has curl's syntax. Returns the host and port in the
 /// URL, and the address to send to.
-fn parse_resolve(s: &str) -> Result<(String, SocketAddr), String> {
+fn parse_resolve(s: &str) -> Result<(String, SocketAddr), Invalid> {
     let read = || {
         let host_end = if s.starts_with('[') { s.find(']')? + 1 } else { s.find(':')? };
         let (port, address) = s.get(host_end..)?.strip_prefix(':')?.split_once(':')?;
@@ -102,8 +102,7 @@ fn parse_resolve(s: &str) -> Result<(String, SocketAddr), String> {
         ))
     };
     read().ok_or_else(|| {
-        format!(
-            "'{s}' names no address; write HOST:PORT:ADDRESS, such as example.com:443:127.0.0.1"
-        )
+        Invalid::value(s, "names no address")
+            .hint("write HOST:PORT:ADDRESS, such as example.com:443:127.0.0.1")
     })
 }

@@ -8,6 +8,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
 use fathom_http::load::{
     self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress,
@@ -25,12 +26,12 @@ use crate::client_args::ClientArgs;
 use crate::{Failure, numbers, output, serve};
 
 /// Default number of connections in a closed loop, and default maximum in an open loop.
-const CLOSED: usize = 1;
-const OPEN: usize = 100;
+const CLOSED_LOOP_CONNECTIONS: usize = 1;
+const OPEN_LOOP_CONNECTIONS: usize = 100;
 /// Range of the number of connections, and of concurrent requests on each.
-const PLACES: std::ops::RangeInclusive<u64> = 1..=1_000_000;
+const CONCURRENCY: std::ops::RangeInclusive<u64> = 1..=1_000_000;
 /// Duration of a load that nothing else ends.
-const LASTS: Duration = Duration::from_secs(10);
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Generate HTTP/3 load and report response times.
 #[derive(clap::Args)]
@@ -69,10 +70,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MODE", default_value_t)]
     timestamps: Timestamps,
     /// Connections; in an open loop, the maximum. [default: 1; 100 in an open loop]
-    #[arg(short = 'c', long, value_name = "N", value_parser = numbers::whole::<usize>(PLACES))]
+    #[arg(short = 'c', long, value_name = "N", value_parser = numbers::whole::<usize>(CONCURRENCY))]
     clients: Option<usize>,
     /// Concurrent requests on each connection.
-    #[arg(short = 'm', long, value_name = "N", default_value_t = 1, value_parser = numbers::whole::<usize>(PLACES))]
+    #[arg(short = 'm', long, value_name = "N", default_value_t = 1, value_parser = numbers::whole::<usize>(CONCURRENCY))]
     streams: usize,
     /// Stop after measuring this many requests.
     #[arg(short = 'n', long, value_name = "N", value_parser = numbers::whole::<u64>(1..=1_000_000_000_000))]
@@ -171,35 +172,33 @@ struct Files {
     hlog: Option<PathBuf>,
 }
 
-fn parse_rate(s: &str) -> Result<f64, String> {
+fn parse_rate(s: &str) -> Result<f64, Invalid> {
     let rate = s.parse::<f64>().ok().filter(|rate| (0.001..=1e6).contains(rate));
     rate.ok_or_else(|| {
-        format!("'{s}' is not a rate; write requests per second from 0.001 to 1000000, such as 200")
+        Invalid::value(s, "is not a rate")
+            .hint("write requests per second from 0.001 to 1000000, such as 200")
     })
 }
 
-fn parse_header(s: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let wrong = |why: &str| format!("'{}' {why}; write 'Name: value'", s.escape_debug());
+fn parse_header(s: &str) -> Result<(HeaderName, HeaderValue), Invalid> {
+    let wrong = |problem: &'static str| Invalid::value(s, problem).hint("write 'Name: value'");
     let (name, value) = s.split_once(':').ok_or_else(|| wrong("has no colon"))?;
-    let name: HeaderName = name.trim().parse().map_err(|_| wrong("has no name of a field"))?;
+    let name: HeaderName =
+        name.trim().parse().map_err(|_| wrong("does not begin with the name of a field"))?;
     // HTTP/3 does not have some of these fields; others follow from the URL or the body (RFC 9114
     // §4.3.1).
     if HOP_BY_HOP.contains(&name) || [CONTENT_LENGTH, HOST].contains(&name) {
-        return Err(format!(
-            "field '{name}' is not sent in HTTP/3, or follows from the URL or the body; leave it out"
-        ));
+        let problem = "is not sent in HTTP/3, or follows from the URL or the body";
+        return Err(Invalid::value(name.as_str(), problem).hint("leave it out"));
     }
-    Ok((
-        name,
-        HeaderValue::from_str(value.trim())
-            .map_err(|_| wrong("has a value that no field may have"))?,
-    ))
+    Ok((name, HeaderValue::from_str(value.trim()).map_err(|_| wrong("has an invalid value"))?))
 }
 
-fn parse_model(s: &str) -> Result<f64, String> {
+fn parse_model(s: &str) -> Result<f64, Invalid> {
     let rate = s.strip_prefix("packmime=").and_then(|rate| rate.parse().ok());
     rate.ok_or_else(|| {
-        format!("'{s}' is not a model; write packmime and requests per second, such as packmime=50")
+        Invalid::value(s, "is not a model")
+            .hint("write packmime and requests per second, such as packmime=50")
     })
 }
 
@@ -239,7 +238,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     bar.finish_and_clear();
     let outcome = outcome.map_err(|e| match &e {
         LoadError::Config(_) | LoadError::Stack(_) | LoadError::Trust(_) => Failure::input(e),
-        LoadError::Unreachable(_, why) if why.contains("certificate") => {
+        LoadError::Unreachable(_, why) if why.is_untrusted_certificate() => {
             Failure::run(format!("{e}; name its root with --ca, or accept any with --insecure"))
         }
         e => Failure::run(e),
@@ -400,7 +399,8 @@ fn config(args: &Args) -> Result<LoadConfig, Failure> {
             "--connections is for open loops; add --rate, --model or --trace",
         ));
     }
-    let clients = args.clients.unwrap_or(if open { OPEN } else { CLOSED });
+    let clients =
+        args.clients.unwrap_or(if open { OPEN_LOOP_CONNECTIONS } else { CLOSED_LOOP_CONNECTIONS });
     let kept = PoolSize { connections: clients, streams: args.streams };
     if clients.checked_mul(args.streams).is_none_or(|places| !(1..=1_000_000).contains(&places)) {
         return Err(Failure::input(
@@ -422,7 +422,7 @@ fn config(args: &Args) -> Result<LoadConfig, Failure> {
         origin,
         traffic,
         warm_up: args.warm_up,
-        duration: args.duration.or(endless.then_some(LASTS)),
+        duration: args.duration.or(endless.then_some(DEFAULT_DURATION)),
         requests: args.requests,
         timeout: args.timeout,
         timestamps: args.timestamps,
@@ -455,8 +455,10 @@ fn arrivals(args: &Args, origin: &Origin, urls: Vec<Uri>) -> Result<Arrivals, Fa
         })));
     }
     if let Some(path) = &args.open.trace {
-        let wrong = |why: String| Failure::input(format!("trace '{}': {why}", path.display()));
-        let file = File::open(path).map_err(|e| wrong(format!("{e}; name a file you can read")))?;
+        let wrong =
+            |error: Invalid| Failure::input(error.in_field(format!("trace '{}'", path.display())));
+        let file = File::open(path)
+            .map_err(|e| wrong(Invalid::because(e.to_string()).hint("name a file you can read")))?;
         return Ok(Box::new(load::trace(BufReader::new(file), origin).map_err(wrong)?.into_iter()));
     }
     let (rate, spacing) = (args.open.rate.unwrap_or(1.0), args.open.spacing.unwrap_or_default());

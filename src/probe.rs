@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_cc::units::parse_nonzero_duration;
 use fathom_http::load::{self, Origin};
-use fathom_http::probe::{ConnectionReport, ExtensionSupport, ProbeOptions, ProbeReport, probe};
+use fathom_http::probe::{
+    ConnectionReport, ExtensionSupport, ProbeError, ProbeOptions, ProbeReport, probe,
+};
 use http::Uri;
 use http::uri::Authority;
 use indicatif::ProgressBar;
@@ -65,7 +68,7 @@ pub(crate) struct Args {
 struct Host {
     written: String,
     url: Uri,
-    found: Result<Origin, String>,
+    found: Result<Origin, Invalid>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -96,20 +99,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             &json!({ "hosts": all.iter().map(|(host, answer)| as_json(host, answer)).collect::<Vec<_>>() }),
         ),
     ])?;
-    let bad = |verdict: &ExtensionSupport| {
-        matches!(verdict, ExtensionSupport::Refuses(_) | ExtensionSupport::Unreachable(_))
-    };
-    match answers.iter().filter(|answer| bad(&answer.verdict)).count() {
+    let errors: Vec<&ProbeError> =
+        answers.iter().filter_map(|answer| answer.verdict.error()).collect();
+    match errors.len() {
         0 => Ok(()),
         n => {
             let all = answers.len();
-            let certificate = |answer: &ProbeReport| match &answer.verdict {
-                ExtensionSupport::Refuses(why) | ExtensionSupport::Unreachable(why) => {
-                    why.contains("certificate")
-                }
-                _ => false,
-            };
-            let hint = if answers.iter().any(certificate) {
+            let hint = if errors.iter().any(|error| error.is_untrusted_certificate()) {
                 "; for a certificate that is not trusted, name its root with --ca, or accept any with --insecure"
             } else {
                 ""
@@ -149,9 +145,10 @@ fn probe_all(
                 let _permit = permits.acquire().await;
                 let answer = match found {
                     Ok(origin) => probe(&origin, &url, &options).await,
-                    Err(why) => {
-                        Ok(ProbeReport { verdict: ExtensionSupport::Unreachable(why), visit: None })
-                    }
+                    Err(error) => Ok(ProbeReport {
+                        verdict: ExtensionSupport::Unreachable(error.into()),
+                        visit: None,
+                    }),
                 };
                 bar.inc(1);
                 answer
@@ -176,12 +173,8 @@ fn table(all: &[(&Host, &ProbeReport)]) -> String {
         let mut row = HEADS.map(|_| "-".to_owned());
         row[0].clone_from(&host.written);
         row[1] = answer.verdict.to_string();
-        row[7] = match &answer.verdict {
-            ExtensionSupport::Refuses(why) | ExtensionSupport::Unreachable(why) => {
-                output::plain(why)
-            }
-            _ => String::new(),
-        };
+        row[7] =
+            answer.verdict.error().map_or(String::new(), |error| output::plain(&error.to_string()));
         if let Some(visit) = &answer.visit {
             row[2] = visit.enable_timestamp.map_or("-".into(), |t| t.value().to_string());
             row[3] = visit.ecn.map_or("none".into(), |ecn| {
@@ -221,10 +214,7 @@ fn as_json(host: &Host, answer: &ProbeReport) -> Value {
             ExtensionSupport::Refuses(_) => "refuses",
             ExtensionSupport::Unreachable(_) => "unreachable",
         },
-        "why": match &answer.verdict {
-            ExtensionSupport::Refuses(why) | ExtensionSupport::Unreachable(why) => Some(why),
-            _ => None,
-        },
+        "why": answer.verdict.error().map(ToString::to_string),
         "in_use": match &answer.verdict {
             ExtensionSupport::Speaks(frame) => frame.name(),
             _ => "none",

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_cc::units::parse_nonzero_duration;
 use fathom_http::descriptors::Descriptors;
 use fathom_http::limits::Limits;
@@ -40,14 +41,14 @@ pub(crate) struct ProxyArgs {
 }
 
 /// Parses the path under which requests are proxied.
-fn path(s: &str) -> Result<String, String> {
+fn path(s: &str) -> Result<String, Invalid> {
     let plain =
         s.starts_with('/') && s.bytes().all(|b| b.is_ascii_graphic() && !b"?#%\\".contains(&b));
     let dots = s.split('/').any(|part| part == "." || part == "..");
     if plain && !dots {
         Ok(s.to_owned())
     } else {
-        Err(format!("'{}' is no path; write one such as /api", s.escape_debug()))
+        Err(Invalid::value(s, "is not a path").hint("write one such as /api"))
     }
 }
 

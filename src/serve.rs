@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_cc::catalogue::{self, SpecError};
 use fathom_cc::units::{parse_duration, parse_nonzero_duration};
 use fathom_http::access_log::{AccessLog, AccessLogFormat, AccessLogTarget};
@@ -141,9 +143,9 @@ pub(crate) struct Args {
     proxy: ProxyArgs,
 }
 
-fn access_log_format(s: &str) -> Result<AccessLogFormat, String> {
+fn access_log_format(s: &str) -> Result<AccessLogFormat, Invalid> {
     s.parse().map_err(|_| {
-        format!("'{}' is no form of an access log; write combined or json", s.escape_debug())
+        Invalid::value(s, "is not a format of the access log").hint("write combined or json")
     })
 }
 
@@ -171,18 +173,86 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // First, before anything is opened: this may execute the program again.
     allocator::give_memory_back();
     check_names(args)?;
-    let limits = Limits {
-        connections: args.max_connections,
-        connections_per_client: args.max_per_client,
-        client_prefix: args.client_prefix,
-        unvalidated_per_second: args.retry_above,
-        idle_timeout: args.idle,
-        header_timeout: args.header_timeout,
-        request_timeout: args.request_timeout,
-        early_data: args.zero_rtt,
-        unacknowledged: args.response_memory << 20,
-        ..Limits::default()
-    };
+    let settings = settings(args)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
+    let served = runtime.block_on(serve(args, settings));
+    // Does not wait for blocking tasks: a read from a stalled disk would delay the end.
+    runtime.shutdown_background();
+    served
+}
+
+impl Args {
+    fn limits(&self) -> Limits {
+        Limits {
+            connections: self.max_connections,
+            connections_per_client: self.max_per_client,
+            client_prefix: self.client_prefix,
+            unvalidated_per_second: self.retry_above,
+            idle_timeout: self.idle,
+            header_timeout: self.header_timeout,
+            request_timeout: self.request_timeout,
+            early_data: self.zero_rtt,
+            unacknowledged: self.response_memory << 20,
+            ..Limits::default()
+        }
+    }
+
+    /// Returns the files of `--cert` and `--key`.
+    fn identity_files(&self) -> Option<(&Path, &Path)> {
+        self.cert.as_deref().zip(self.key.as_deref())
+    }
+
+    /// Returns the certificate and key of the files, or generated ones.
+    fn identity(&self) -> Result<Identity, Failure> {
+        let identity = match self.identity_files() {
+            Some((cert, key)) => Identity::read(cert, key),
+            None => Identity::self_signed(&[self.listen.ip()]),
+        };
+        identity.map_err(Failure::input)
+    }
+
+    /// Returns the settings for TCP, or `None` if the server uses only QUIC. `bound` tells whether
+    /// a service manager has passed a TCP listener.
+    fn tcp(&self, bound: bool, descriptors: Descriptors) -> Option<TcpSettings> {
+        // With a certificate, also listen on TCP: browsers discover HTTP/3 only through Alt-Svc. A
+        // server without a certificate is for laboratories and uses only the port that was given.
+        let wanted = self.tcp || self.alt_svc_port.is_some() || bound || self.cert.is_some();
+        (wanted && !self.no_tcp).then(|| TcpSettings {
+            alt_svc_port: self.alt_svc_port,
+            connections: Some(self.max_connections.min(descriptors.tcp.max(1))),
+        })
+    }
+
+    /// Opens the folder for qlog files, if `--qlog` is given.
+    fn open_logs(&self, descriptors: Descriptors) -> Result<Option<Arc<LogFolder>>, Failure> {
+        let Some(dir) = self.qlog.as_deref() else { return Ok(None) };
+        let bytes = self.qlog_mb.saturating_mul(1_000_000);
+        // One per connection, as far as there are descriptors.
+        let open = descriptors.logs.min(self.max_connections);
+        let limits = LogLimits { files: self.qlog_files, bytes, open };
+        Ok(Some(Arc::new(LogFolder::open_bounded(dir, limits).map_err(Failure::input)?)))
+    }
+
+    /// Opens the access log, if `--access-log` is given.
+    fn open_access_log(&self, metrics: &Metrics) -> Result<Option<Arc<AccessLog>>, Failure> {
+        let Some(path) = self.access_log.as_deref() else { return Ok(None) };
+        let stdout = path == Path::new("-");
+        let target =
+            if stdout { AccessLogTarget::Stdout } else { AccessLogTarget::File(path.to_owned()) };
+        let log = AccessLog::open(target, self.access_log_format, metrics.access_log());
+        log.map(Some).map_err(|e| {
+            Failure::input(format!(
+                "access log '{}': {e}; name a file in a folder you can write to",
+                path.display()
+            ))
+        })
+    }
+}
+
+/// Opens the sockets, files and logs that the arguments name.
+fn settings(args: &Args) -> Result<Settings, Failure> {
+    let limits = args.limits();
     let sockets = service_manager::sockets()?;
     Descriptors::raise_limit();
     let descriptors = Descriptors::of_process();
@@ -191,112 +261,88 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .map_err(Failure::input)?
         .with_descriptors(descriptors);
     let site = args.proxy.add_to(site, args.root.is_some(), &limits, descriptors, &metrics)?;
-    // With a certificate, also listen on TCP: browsers discover HTTP/3 only through Alt-Svc. A
-    // server without a certificate is for laboratories and uses only the port that was given.
-    let given = sockets.as_ref().is_some_and(|sockets| sockets.tcp.is_some());
-    let wanted = args.tcp || args.alt_svc_port.is_some() || given || args.cert.is_some();
-    let tcp = (wanted && !args.no_tcp).then(|| TcpSettings {
-        alt_svc_port: args.alt_svc_port,
-        connections: Some(args.max_connections.min(descriptors.tcp.max(1))),
-    });
-    let files = args
-        .cert
-        .as_deref()
-        .zip(args.key.as_deref())
-        .map(|(cert, key)| IdentityFiles::new(cert, key));
-    let identity = match (&args.cert, &args.key) {
-        (Some(cert), Some(key)) => Identity::read(cert, key),
-        _ => Identity::self_signed(&[args.listen.ip()]),
-    };
-    let identity = identity.map_err(Failure::input)?;
-    let hash = identity.key_hash();
-    let logs = args.qlog.as_deref().map(|dir| {
-        let bytes = args.qlog_mb.saturating_mul(1_000_000);
-        // One per connection, as far as there are descriptors.
-        let open = descriptors.logs.min(args.max_connections);
-        LogFolder::open_bounded(dir, LogLimits { files: args.qlog_files, bytes, open })
-    });
-    let logs = logs.transpose().map_err(Failure::input)?.map(Arc::new);
-    let access_log = args
-        .access_log
-        .as_deref()
-        .map(|path| open_access_log(path, args.access_log_format, &metrics));
-    let access_log = access_log.transpose()?;
-    let settings = Settings {
+    let bound = sockets.as_ref().is_some_and(|sockets| sockets.tcp.is_some());
+    Ok(Settings {
         listen: args.listen,
         stack: args.stack,
         shares: args.controller.clone(),
-        identity,
+        identity: args.identity()?,
         site,
         limits,
-        metrics: Arc::clone(&metrics),
         timestamps: args.timestamps,
-        tcp,
+        tcp: args.tcp(bound, descriptors),
         sockets,
+        logs: args.open_logs(descriptors)?,
+        access_log: args.open_access_log(&metrics)?,
+        metrics,
+    })
+}
+
+/// Serves until a signal stops the server.
+async fn serve(args: &Args, settings: Settings) -> Result<(), Failure> {
+    let (logs, access_log) = (settings.logs.clone(), settings.access_log.clone());
+    let metrics = Arc::clone(&settings.metrics);
+    let (tcp, key_hash) = (settings.tcp.is_some(), settings.identity.key_hash());
+    let server = Server::bind(settings).map_err(Failure::input)?;
+    if let Some(log) = access_log.clone() {
+        on_signal(SignalKind::user_defined1(), move || log.reopen());
+    }
+    if let Some((cert, key)) = args.identity_files() {
+        let files = IdentityFiles::new(cert, key);
+        watch_identity(files, server.identity(), Arc::clone(&metrics));
+    }
+    let (stop_sender, stop) = watch::channel(false);
+    stop_on_signal(stop_sender, "ending: open responses may finish; Ctrl-C again to end at once");
+    announce(args, server.address(), tcp, key_hash);
+    if let Some(at) = args.metrics {
+        let scrape = Scrape::bind(at, metrics).await.map_err(Failure::input)?;
+        let address = scrape.address().map_err(Failure::run)?;
+        output::say(format!("metrics at http://{address}/metrics"));
+        tokio::spawn(scrape.serve());
+    }
+    service_manager::ready();
+    serve_and_report(server, stop, args.grace).await;
+    if let Some(log) = &access_log {
+        log.finish();
+    }
+    if let Some(logs) = &logs {
+        report_logs(&logs.finish());
+    }
+    Ok(())
+}
+
+/// Serves until `stop` becomes true, which is reported to the service manager.
+async fn serve_and_report(server: Server, stop: watch::Receiver<bool>, grace: Duration) {
+    let mut stopping = stop.clone();
+    let mut serving = pin!(server.serve(stop, grace));
+    let is_over = tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stop| *stop) => false,
+        () = &mut serving => true,
     };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
-    let served = runtime.block_on(async {
-        let mut server = Server::bind(settings).map_err(Failure::input)?;
-        if let Some(logs) = &logs {
-            server = server.logging(Arc::clone(logs));
-        }
-        if let Some(log) = &access_log {
-            server = server.with_access_log(Arc::clone(log));
-            let log = Arc::clone(log);
-            on_signal(SignalKind::user_defined1(), move || log.reopen());
-        }
-        if let Some(files) = files {
-            watch_identity(files, server.identity(), Arc::clone(&metrics));
-        }
-        let (stop_sender, stop) = watch::channel(false);
-        stop_on_signal(stop_sender, "ending: open responses may finish; Ctrl-C again to end at once");
-        let address = server.address();
-        let also = if tcp.is_some() { ", and HTTP/1.1 and HTTP/2 over TCP" } else { "" };
+    // Reported in this task, because the server may end before another task runs.
+    if *stopping.borrow() {
+        service_manager::stopping();
+    }
+    if !is_over {
+        serving.await;
+    }
+}
+
+/// Prints where the server listens, and how a browser accepts a generated certificate.
+fn announce(args: &Args, address: SocketAddr, tcp: bool, key_hash: Option<String>) {
+    let also = if tcp { ", and HTTP/1.1 and HTTP/2 over TCP" } else { "" };
+    output::say(format!(
+        "serving https://{address}/ on {} with {}{also}; stop with Ctrl-C",
+        args.stack, args.controller
+    ));
+    if let Some(hash) = key_hash {
         output::say(format!(
-            "serving https://{address}/ on {} with {}{also}; stop with Ctrl-C",
-            args.stack, args.controller
+            "generated a self-signed certificate; Chromium accepts it with --origin-to-force-quic-on={} \
+             --ignore-certificate-errors-spki-list={hash}",
+            origins(address)
         ));
-        if let Some(hash) = hash {
-            output::say(format!(
-                "generated a self-signed certificate; Chromium accepts it with --origin-to-force-quic-on={} \
-                 --ignore-certificate-errors-spki-list={hash}",
-                origins(address)
-            ));
-        }
-        if let Some(at) = args.metrics {
-            let scrape = Scrape::bind(at, Arc::clone(&metrics)).await.map_err(Failure::input)?;
-            output::say(format!("metrics at http://{}/metrics", scrape.address().map_err(Failure::run)?));
-            tokio::spawn(scrape.serve());
-        }
-        service_manager::ready();
-        let (mut stopping, stopped) = (stop.clone(), stop.clone());
-        let serving = server.serve(stop, args.grace);
-        tokio::pin!(serving);
-        tokio::select! {
-            biased;
-            // Reported in this task, because the server may end before another task runs.
-            Ok(_) = stopping.wait_for(|stop| *stop) => {
-                service_manager::stopping();
-                serving.await;
-            }
-            () = &mut serving => {
-                if *stopped.borrow() {
-                    service_manager::stopping();
-                }
-            }
-        }
-        if let Some(log) = &access_log {
-            log.finish();
-        }
-        if let Some(logs) = &logs {
-            report_logs(&logs.finish());
-        }
-        Ok(())
-    });
-    // Does not wait for blocking tasks: a read from a stalled disk would delay the end.
-    runtime.shutdown_background();
-    served
+    }
 }
 
 /// Returns the origins by which a browser on this host reaches a server with a self-signed
@@ -315,28 +361,12 @@ fn origins(address: SocketAddr) -> String {
     }
 }
 
-fn open_access_log(
-    path: &Path,
-    format: AccessLogFormat,
-    metrics: &Metrics,
-) -> Result<Arc<AccessLog>, Failure> {
-    let stdout = path == Path::new("-");
-    let target =
-        if stdout { AccessLogTarget::Stdout } else { AccessLogTarget::File(path.to_owned()) };
-    AccessLog::open(target, format, metrics.access_log()).map_err(|e| {
-        Failure::input(format!(
-            "access log '{}': {e}; name a file in a folder you can write to",
-            path.display()
-        ))
-    })
-}
-
-/// Calls `what` at each signal of this kind.
-fn on_signal(kind: SignalKind, what: impl Fn() + Send + 'static) {
+/// Calls `action` at each signal of this kind.
+fn on_signal(kind: SignalKind, action: impl Fn() + Send + 'static) {
     let Ok(mut signals) = signal(kind) else { return };
     tokio::spawn(async move {
         while signals.recv().await.is_some() {
-            what();
+            action();
         }
     });
 }
@@ -404,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_browser_is_told_every_name_of_the_server() {
+    fn origins_name_all_ways_to_reach_the_server() {
         for (address, names) in [
             ("127.0.0.1:4433", "localhost:4433,127.0.0.1:4433"),
             ("[::1]:4433", "localhost:4433,[::1]:4433"),

@@ -297,7 +297,7 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&[url, "--csv", "-", "--json", "-"], "standard output takes one"),
         (&[url, "--max-failed", "2"], "such as 1%"),
         (&[url, "-H", "accept"], "write 'Name: value'"),
-        (&[url, "-H", "a b: c"], "no name of a field"),
+        (&[url, "-H", "a b: c"], "the name of a field"),
         (&[url, "-H", "Host: other"], "leave it out"),
         (&[url, "--resolve", "127.0.0.1:9"], "HOST:PORT:ADDRESS"),
         (&[url, "--resolve", "127.0.0.1:0:127.0.0.1"], "HOST:PORT:ADDRESS"),

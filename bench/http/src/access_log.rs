@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_those_that_log_readers_know() {
+    fn lines_have_the_formats_of_log_readers() {
         let (mut line, mut date) = (String::new(), Date::default());
         record("https://example.org/a?b=1", "x \"y\\ \u{e9}").combined(&mut line, &mut date);
         assert_eq!(

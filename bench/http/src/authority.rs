@@ -41,7 +41,7 @@ pub(crate) fn check(
         _ => {}
     }
     if [asked, host].into_iter().flatten().any(|authority| !is_host_and_port(authority)) {
-        return Err(bad("the request's host is none"));
+        return Err(bad("the request's host is not a host and port"));
     }
     // In HTTP/1.1, the absolute form overrides the field (RFC 9112 §3.2.2).
     if matches!(version, Version::HTTP_2 | Version::HTTP_3)
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_chunked_is_a_coding_here() {
+    fn only_the_chunked_coding_is_accepted() {
         let with = |values: &[&'static [u8]]| {
             let mut fields = vec![("host", &b"a"[..])];
             fields.extend(values.iter().map(|value| ("transfer-encoding", *value)));

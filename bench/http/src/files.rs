@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_tag_of_a_file_changes_with_it() {
+    async fn the_etag_changes_with_the_file() {
         let (_dir, root, bytes) = root();
         let files = Files::new(Descriptors { files: 1, reads: 1, logs: 0, tcp: 0, upstream: 0 });
         let of = || async {

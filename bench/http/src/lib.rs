@@ -20,7 +20,7 @@
 //! | `descriptors.rs` | division of the process's file descriptors |
 //! | `digest.rs` | digests of bodies (RFC 9530) |
 //! | `limits.rs` | limits per client and for the whole server |
-//! | `metrics.rs` | Prometheus metrics per controller |
+//! | `metrics/` | Prometheus metrics per controller |
 //! | `connection_log.rs` | a connection's qlog: controller and responses |
 //! | `http3/` | checks of a peer's HTTP/3 bytes, in front of the `h3` crate |
 //! | `timestamps.rs` | the `--timestamps` option |

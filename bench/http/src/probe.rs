@@ -15,8 +15,8 @@ use fathom_cc::Invalid;
 use fathom_plugin::{EcnCounts, EnableTimestamp, Extension, InUse, Offer};
 use fathom_stacks::quinn::{Connecting, Connection, Endpoint};
 use fathom_stacks::{
-    Connection as _, Controller, Endpoint as _, EndpointSettings, Monitor, SetupError, Stack,
-    Tls, TransportSettings,
+    Connection as _, Controller, Endpoint as _, EndpointSettings, Monitor, SetupError, Stack, Tls,
+    TransportSettings,
 };
 use h3::error::{ConnectionError, StreamError};
 use http::{Request, Uri};
@@ -76,7 +76,7 @@ pub enum ProbeError {
     #[error("no answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     /// The stack runs without the plug-in.
-    #[error("no plug-in")]
+    #[error("the stack has no plug-in")]
     NoPlugin,
 }
 
@@ -92,6 +92,23 @@ pub enum ExtensionSupport {
     /// The server works neither with nor without the parameters. The error is that of the
     /// connection without them.
     Unreachable(ProbeError),
+}
+
+impl ProbeError {
+    /// Returns whether the server's certificate was rejected.
+    pub fn is_untrusted_certificate(&self) -> bool {
+        matches!(self, Self::Handshake(error) if error.is_untrusted_certificate())
+    }
+}
+
+impl ExtensionSupport {
+    /// Returns the error of a server that refuses the parameters or cannot be reached.
+    pub const fn error(&self) -> Option<&ProbeError> {
+        match self {
+            Self::Refuses(error) | Self::Unreachable(error) => Some(error),
+            Self::Speaks(_) | Self::Ignores => None,
+        }
+    }
 }
 
 impl fmt::Display for ExtensionSupport {
@@ -209,10 +226,9 @@ async fn visit(
     };
     let socket = UdpSocket::bind(wildcard_address(origin.address()))?;
     let endpoint = Endpoint::on_tokio(socket, settings)?;
-    let connecting =
-        endpoint.connect(origin.address(), origin.server_name(), None, None).map_err(|why| {
-            LoadError::Unreachable(origin.clone(), HandshakeError::not_started(why))
-        })?;
+    let connecting = endpoint
+        .connect(origin.address(), origin.server_name(), None, None)
+        .map_err(|why| LoadError::Unreachable(origin.clone(), HandshakeError::not_started(why)))?;
     let visited = tokio::time::timeout(options.timeout, run_requests(connecting, url, options))
         .await
         .unwrap_or(Err(ProbeError::TimedOut(options.timeout)));
@@ -231,8 +247,7 @@ async fn run_requests(
     let started = Instant::now();
     let connection = connecting.await.map_err(HandshakeError::from)?;
     let handshake = started.elapsed();
-    let (mut driver, mut sender) =
-        http3::client(connection.h3(), Closer::new(&connection)).await?;
+    let (mut driver, mut sender) = http3::client(connection.h3(), Closer::new(&connection)).await?;
     let responses = async {
         let mut got = get(&mut sender, url, options.max_body_bytes).await?;
         for _ in 1..options.requests {

@@ -19,7 +19,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::other("it is no regular file"))
+        Err(io::Error::other("it is not a regular file"))
     }
 }
 

@@ -278,7 +278,7 @@ mod tests {
 
     /// Work that stalls, like a file on a lost network disk, delays its reader and nothing else.
     #[tokio::test]
-    async fn files_that_stand_still_hold_nobody_up() {
+    async fn stalled_files_delay_only_their_reader() {
         let folder = tempfile::tempdir().unwrap();
         let files = IdentityFiles::new(&folder.path().join("a"), &folder.path().join("b"));
         let (release, held) = std::sync::mpsc::channel::<()>();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_load_is_tried_again_although_the_files_look_the_same() {
+    async fn a_failed_load_is_retried_with_unchanged_files() {
         let folder = tempfile::tempdir().unwrap();
         let (certificates, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
         std::fs::write(&certificates, pem("one").0).unwrap();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changed_files_are_taken_up_and_broken_ones_are_not() {
+    async fn changed_files_are_loaded_and_broken_ones_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let (certificates, key_file) =
             (folder.path().join("cert.pem"), folder.path().join("key.pem"));

@@ -239,10 +239,13 @@ fn select(
             SiteResponse::without_content(StatusCode::NOT_MODIFIED, HeaderMap::new())
         }
         Selection::PreconditionFailed => {
-            return plain(StatusCode::PRECONDITION_FAILED, "it is not what the request expects\n");
+            return plain(
+                StatusCode::PRECONDITION_FAILED,
+                "the precondition of the request does not hold\n",
+            );
         }
         Selection::Unsatisfiable => {
-            let text = format!("the range is not within the {} bytes of it\n", of.length);
+            let text = format!("the range is outside the {} bytes of the content\n", of.length);
             let mut answer = plain(StatusCode::RANGE_NOT_SATISFIABLE, &text);
             conditional::add_content_range(None, of.length, &mut answer.headers);
             return answer;
@@ -326,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ranges_and_conditions_are_answered_alike_for_files_and_bytes() {
+    async fn files_and_synthetic_bodies_answer_ranges_alike() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.mp4"), "0123456789").unwrap();
         let site = site(Some(folder.path()));

@@ -1,10 +1,11 @@
 //! The `--timestamps` option: which timestamp extension to negotiate.
 
+use fathom_cc::Invalid;
 use fathom_plugin::{EnableTimestamp, Extension, Offer, ReceiveTimestamps};
 
 /// Exchange of one-way delays with the other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
-#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = unknown)]
 pub enum Timestamps {
     /// Beside acknowledgements: in SYNC_TIMESTAMP frames, or in TIMESTAMP frames with peers that
     /// support only those.
@@ -42,9 +43,7 @@ impl Timestamps {
     }
 }
 
-fn unknown(s: &str) -> String {
-    let s = s.escape_debug();
-    format!(
-        "'{s}' is no way to exchange timestamps; write any, lean, paper, timestamp, receive or off"
-    )
+fn unknown(s: &str) -> Invalid {
+    Invalid::value(s, "is not a timestamp mode")
+        .hint("write any, lean, paper, timestamp, receive or off")
 }

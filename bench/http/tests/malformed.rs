@@ -363,7 +363,7 @@ async fn proxying(stack: Stack) -> Running {
     let upstream = ProxySettings::new(upstream().await.parse().unwrap());
     let proxy = Proxy::new(upstream, settings.metrics.upstream());
     settings.site = Site::new(None, Limits::default()).unwrap().with_proxy(proxy, "/");
-    start_with(settings, None, std::time::Duration::from_secs(5))
+    start_with(settings, std::time::Duration::from_secs(5))
 }
 
 async fn every_request_ends_as_it_must(running: &Running, stack: Stack, how: &str) {
@@ -388,7 +388,7 @@ async fn every_request_ends_as_it_must(running: &Running, stack: Stack, how: &st
 }
 
 #[tokio::test]
-async fn malformed_requests_end_with_the_error_that_the_rfc_names() {
+async fn malformed_requests_get_the_errors_of_rfc_9114() {
     count_panics();
     for stack in Stack::ALL.iter().copied() {
         let running = start(stack, "native:cubic", None, Limits::default());

@@ -16,6 +16,7 @@ use fathom_http::limits::Limits;
 use fathom_http::load::Trust;
 use fathom_http::proxy::{Proxy, ProxySettings};
 use fathom_stacks::Stack;
+use h3::error::StreamError;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
@@ -160,7 +161,7 @@ fn proxy(stack: Stack, url: &str, change: impl FnOnce(&mut ProxySettings)) -> Ru
     let mut proxied = ProxySettings::new(url.parse().unwrap());
     change(&mut proxied);
     settings.site = settings.site.with_proxy(Proxy::new(proxied, settings.metrics.upstream()), "/");
-    start_with(settings, None, Duration::from_secs(5))
+    start_with(settings, Duration::from_secs(5))
 }
 
 type Sender = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
@@ -188,9 +189,8 @@ impl Got {
 }
 
 /// Sends a request. Its body is sent while the response is read.
-async fn ask(sender: &mut Sender, request: Request<()>, body: Vec<u8>) -> Result<Got, String> {
-    let text = |e: h3::error::StreamError| e.to_string();
-    let (mut send, mut receive) = sender.send_request(request).await.map_err(text)?.split();
+async fn ask(sender: &mut Sender, request: Request<()>, body: Vec<u8>) -> Result<Got, StreamError> {
+    let (mut send, mut receive) = sender.send_request(request).await?.split();
     let sending = async {
         for piece in body.chunks(10_000) {
             if send.send_data(Bytes::copy_from_slice(piece)).await.is_err() {
@@ -201,12 +201,12 @@ async fn ask(sender: &mut Sender, request: Request<()>, body: Vec<u8>) -> Result
         let _ = send.finish().await;
     };
     let receiving = async {
-        let head = receive.recv_response().await.map_err(text)?;
+        let head = receive.recv_response().await?;
         let (mut body, mut trailers) = (Vec::new(), None);
-        while let Some(mut data) = receive.recv_data().await.map_err(text)? {
+        while let Some(mut data) = receive.recv_data().await? {
             body.extend_from_slice(&data.copy_to_bytes(data.remaining()));
         }
-        if let Some(fields) = receive.recv_trailers().await.map_err(text)? {
+        if let Some(fields) = receive.recv_trailers().await? {
             trailers = Some(fields);
         }
         Ok(Got { status: head.status(), headers: head.headers().clone(), body, trailers })
@@ -334,7 +334,7 @@ async fn header_fields_and_trailers_cross_the_proxy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failures_of_the_upstream_server_are_statuses() {
+async fn upstream_failures_become_error_statuses() {
     // A socket that does not listen refuses connections, and keeps its port from other programs.
     let silent = TcpSocket::new_v4().unwrap();
     silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -563,7 +563,7 @@ async fn interim_responses_are_passed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_requests_bring_no_wrong_byte() {
+async fn many_requests_get_the_right_bytes() {
     let (address, _) = upstream(false).await;
     for stack in Stack::ALL.iter().copied() {
         let running = Arc::new(proxy(stack, &format!("http://{address}"), |_| {}));

@@ -159,7 +159,7 @@ async fn every_connection_has_a_log_with_any_controller() {
 }
 
 #[tokio::test]
-async fn shutdown_finishes_open_requests_and_takes_no_new() {
+async fn shutdown_finishes_open_requests_and_takes_no_others() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
@@ -200,7 +200,7 @@ async fn too_many_connections_are_refused() {
         let running = start(*stack, "reno", None, limits);
         let first = running.connect().await.unwrap();
         let second = running.connect().await.unwrap();
-        assert!(running.connect().await.unwrap_err().contains("refused"), "a third");
+        assert!(running.connect().await.unwrap_err().to_string().contains("refused"), "a third");
         drop((first, second));
         assert!(running.metrics.text().contains("fathom_connections_refused_total 1"));
         running.end().await;

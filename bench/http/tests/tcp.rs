@@ -48,7 +48,7 @@ fn serve(limits: Limits, change: impl FnOnce(&mut Settings)) -> Served {
     };
     change(&mut settings);
     let tls = tls(&settings.identity);
-    Served { running: start_with(settings, None, Duration::from_secs(5)), tls }
+    Served { running: start_with(settings, Duration::from_secs(5)), tls }
 }
 
 impl Served {
@@ -230,7 +230,7 @@ async fn ask(served: &Served, method: Method, path: &str, fields: &[(&str, &str)
 }
 
 #[tokio::test]
-async fn ranges_conditions_and_methods_are_answered_alike_over_every_version() {
+async fn every_http_version_answers_ranges_and_methods_alike() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.mp4"), "0123456789").unwrap();
     let served = serve(Limits::default(), |settings| {
@@ -311,7 +311,7 @@ async fn ranges_conditions_and_methods_are_answered_alike_over_every_version() {
 }
 
 #[tokio::test]
-async fn large_fields_over_tcp_are_431() {
+async fn large_fields_over_tcp_get_431() {
     let served = serve(Limits::default(), |_| {});
     let large = "x".repeat(20_000);
     let with = |request: Request<Body>| {

@@ -65,8 +65,8 @@ pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, Inval
     let mut known: std::collections::HashMap<Arc<str>, Uri> = std::collections::HashMap::new();
     for (number, line) in (1..).zip(lines.lines()) {
         let wrong = |error: Invalid| error.in_field(format!("line {number}"));
-        let line = line
-            .map_err(|e| wrong(Invalid::because(e.to_string()).hint("write text in UTF-8")))?;
+        let line =
+            line.map_err(|e| wrong(Invalid::because(e.to_string()).hint("write text in UTF-8")))?;
         let line = line.strip_suffix('\r').unwrap_or(&line);
         let Some((seconds, path)) = line.split_once(',') else {
             return Err(wrong(

@@ -1,6 +1,7 @@
 //! A run from start to end.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -136,25 +137,9 @@ async fn drive<E: Endpoint>(
     let open_loop = matches!(traffic, Traffic::Open(..));
     let full_time = Arc::new(AtomicBool::new(false));
     {
-        let (context, full) = (Arc::clone(&context), Arc::clone(&full_time));
-        let traffic_done = async move {
-            match traffic {
-                Traffic::Closed(PoolSize { connections, streams }, urls) => {
-                    closed_loop::run(
-                        context,
-                        ClosedLoopConfig { connections, streams, urls, requests },
-                        stop,
-                    )
-                    .await;
-                }
-                Traffic::Open(arrivals, kept) => {
-                    let arrivals = limited(arrivals, warm_up, duration, requests, full);
-                    let kept = kept.map(|kept| (kept.connections, kept.streams));
-                    open_loop::run(context, OpenLoopConfig { arrivals, kept }, stop).await;
-                }
-            }
-        };
-        tokio::pin!(traffic_done);
+        let extent = Extent { warm_up, duration, requests };
+        let full = Arc::clone(&full_time);
+        let mut traffic_done = pin!(run_traffic(Arc::clone(&context), traffic, extent, full, stop));
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
@@ -177,6 +162,38 @@ async fn drive<E: Endpoint>(
     Ok(meter.outcome(ended, open_loop))
 }
 
+/// Part of a run in which requests start.
+#[derive(Clone, Copy)]
+struct Extent {
+    warm_up: Duration,
+    /// Time after the warm-up.
+    duration: Option<Duration>,
+    /// Maximum number of requests after the warm-up.
+    requests: Option<u64>,
+}
+
+/// Sends all requests. Sets `full` if the arrivals of an open loop reach the end of the extent.
+async fn run_traffic<E: Endpoint>(
+    context: Arc<LoadContext<E>>,
+    traffic: Traffic,
+    extent: Extent,
+    full: Arc<AtomicBool>,
+    stop: watch::Receiver<bool>,
+) {
+    match traffic {
+        Traffic::Closed(PoolSize { connections, streams }, urls) => {
+            let requests = extent.requests;
+            let config = ClosedLoopConfig { connections, streams, urls, requests };
+            closed_loop::run(context, config, stop).await;
+        }
+        Traffic::Open(arrivals, kept) => {
+            let arrivals = limited(arrivals, extent, full);
+            let kept = kept.map(|kept| (kept.connections, kept.streams));
+            open_loop::run(context, OpenLoopConfig { arrivals, kept }, stop).await;
+        }
+    }
+}
+
 /// Checks that the server is reachable. With `zero_rtt`, also waits for session tickets.
 async fn check_reachable<E: Endpoint>(
     client: &Client<E>,
@@ -192,15 +209,13 @@ async fn check_reachable<E: Endpoint>(
     Ok(())
 }
 
-/// Returns the arrivals of the warm-up and of the measured time, with at most `requests` in the
-/// latter. Sets `full` if the arrivals reach the end of that time.
+/// Returns the arrivals of the extent. Sets `full` if the arrivals reach its end.
 fn limited(
     arrivals: impl Iterator<Item = Arrival> + Send + 'static,
-    warm_up: Duration,
-    duration: Option<Duration>,
-    requests: Option<u64>,
+    extent: Extent,
     full: Arc<AtomicBool>,
 ) -> impl Iterator<Item = Arrival> + Send + 'static {
+    let Extent { warm_up, duration, requests } = extent;
     let end = duration.and_then(|duration| warm_up.checked_add(duration));
     let mut left = requests.unwrap_or(u64::MAX);
     arrivals.take_while(move |arrival| {

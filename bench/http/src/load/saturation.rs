@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_and_lost_datagrams_are_said() {
+    fn busy_machines_and_lost_datagrams_are_reported() {
         let starved =
             ClientSaturation { cpu: Duration::from_millis(2_200), machine: Some(0.97), ..IDLE };
         assert!(!starved.is_limit());

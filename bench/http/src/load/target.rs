@@ -92,7 +92,9 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), Invalid
         }
         urls.push(url);
     }
-    found.map(|authority| (authority, urls)).ok_or_else(|| Invalid::because("there is no URL").hint("write one"))
+    found
+        .map(|authority| (authority, urls))
+        .ok_or_else(|| Invalid::because("there is no URL").hint("write one"))
 }
 
 /// Returns whether the authority has a valid port or none. The `http` crate would treat an invalid

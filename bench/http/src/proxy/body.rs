@@ -281,7 +281,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     #[tokio::test]
-    async fn a_body_is_held_to_its_bound_and_its_length() {
+    async fn a_body_is_held_to_its_limit_and_its_length() {
         for (bound, declared, pieces, wanted) in [
             (10, None, &[4, 6][..], Ok(10)),
             (10, None, &[4, 7], Err(RequestBodyError::TooLarge(10))),
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn looking_for_a_body_loses_nothing_of_it() {
+    async fn peeking_at_a_body_loses_no_data() {
         let (send, body) = written();
         send.send(data(5)).unwrap();
         drop(send);

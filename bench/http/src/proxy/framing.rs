@@ -32,10 +32,10 @@ pub(super) fn framing(
     headers: &mut HeaderMap,
 ) -> Result<Framing, &'static str> {
     if status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err("the status of another protocol, which nobody asked for");
+        return Err("status 101, but no other protocol was requested");
     }
-    let length = content_length(headers)
-        .map_err(|_| "content-length is no number, or several that differ")?;
+    let length =
+        content_length(headers).map_err(|_| "an invalid content-length, or several that differ")?;
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         if version != Version::HTTP_11 {

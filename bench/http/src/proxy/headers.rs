@@ -106,7 +106,7 @@ pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, &'stati
             .filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
         let length = digits
             .and_then(|text| text.parse::<u64>().ok())
-            .ok_or("content-length is no number")?;
+            .ok_or("content-length is not a number")?;
         if found.is_some_and(|found| found != length) {
             return Err("content-length is said twice");
         }

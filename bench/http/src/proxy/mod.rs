@@ -167,6 +167,24 @@ impl Refusal {
         Self::new(StatusCode::BAD_GATEWAY, UpstreamOutcome::Broken, INVALID, why)
     }
 
+    /// Returns the refusal for an upstream server that sends too many interim responses.
+    fn endless_interim() -> Self {
+        Self::invalid("it sends interim responses without an end")
+    }
+
+    /// Returns the refusal for an upstream server that sent no header in time.
+    fn timed_out(limit: Duration) -> Self {
+        let line = "the upstream server did not answer in time";
+        let why = format!("no header within {limit:?}");
+        Self::new(StatusCode::GATEWAY_TIMEOUT, UpstreamOutcome::Timeout, line, why)
+    }
+
+    /// Returns the refusal for a request that gets no slot or loses it.
+    fn busy(why: impl fmt::Display) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, UpstreamOutcome::Busy, "too many requests at once", why)
+    }
+
     fn of_body(error: &RequestBodyError) -> Self {
         let (status, line) = match error {
             RequestBodyError::TooLarge(_) => {
@@ -237,52 +255,16 @@ impl Proxy {
         request: SiteRequest,
         interim: mpsc::Sender<Response<()>>,
     ) -> Result<SiteResponse, Refusal> {
-        let bad = |line| Refusal::new(StatusCode::BAD_REQUEST, UpstreamOutcome::Request, line, "");
-        if request.method == Method::CONNECT {
-            let line = "CONNECT is not supported";
-            return Err(Refusal::new(
-                StatusCode::NOT_IMPLEMENTED,
-                UpstreamOutcome::Request,
-                line,
-                "",
-            ));
-        }
-        if request.version == Version::HTTP_3 && request.headers.contains_key(TRANSFER_ENCODING) {
-            return Err(bad("HTTP/3 has no transfer-encoding"));
-        }
-        let declared = content_length(&request.headers).map_err(bad)?;
-        if declared.is_some_and(|length| length > self.settings.max_body) {
-            return Err(Refusal::of_body(&RequestBodyError::TooLarge(self.settings.max_body)));
-        }
+        let declared = self.check(&request)?;
         let method = request.method.clone();
         let client = self.settings.client_prefix.of(request.client.ip());
         let (head, mut body) = self.request(request, declared)?;
-        // GET and similar methods rarely have a body. The first frame or the end shows whether this
-        // one has.
-        let rarely = matches!(
-            method,
-            Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE | Method::TRACE
-        );
-        let empty = match declared {
-            // A body that was declared empty must be empty.
-            Some(0) => body.is_empty().await.map_err(|e| Refusal::of_body(&e))?,
-            Some(_) => false,
-            None if rarely => body.is_empty().await.map_err(|e| Refusal::of_body(&e))?,
-            None => body.is_end_stream(),
-        };
-        let busy = |why: &dyn fmt::Display| {
-            Refusal::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                UpstreamOutcome::Busy,
-                "too many requests at once",
-                why,
-            )
-        };
+        let empty =
+            is_empty(&mut body, &method, declared).await.map_err(|e| Refusal::of_body(&e))?;
         let slot = timeout(self.settings.connect_timeout, self.slots.take(client)).await;
-        let slot = slot
-            .ok()
-            .flatten()
-            .ok_or_else(|| busy(&"raise --proxy-requests, or find out why the server is slow"))?;
+        let slot = slot.ok().flatten().ok_or_else(|| {
+            Refusal::busy("raise --proxy-requests, or find out why the server is slow")
+        })?;
         let progress = body.progress();
         let floods = Arc::new(InterimCount::default());
         let anew = |body: BoundedBody| {
@@ -295,7 +277,7 @@ impl Proxy {
             request
         };
         let nothing = || BoundedBody::new(request::empty(), 0, None, BODY_PATIENCE);
-        let idempotent = rarely || method == Method::PUT;
+        let idempotent = rarely_has_body(&method) || method == Method::PUT;
         let again: &(dyn Fn() -> UpstreamRequest + Send + Sync) = &|| anew(nothing());
         let mut first = if empty { anew(nothing()) } else { anew(body) };
         if !empty && declared.is_none() {
@@ -304,27 +286,40 @@ impl Proxy {
         }
         let sending =
             self.pool.send(first, Some(again).filter(|_| empty && idempotent), || slot.begun());
+        let patience = self.settings.timeout;
         let answered = tokio::select! {
             biased;
             sent = sending => sent.map_err(|error| refused(error, &progress)),
-            () = floods.too_many() => Err(Refusal::invalid("it sends interim responses without an end")),
-            () = silence(&progress, self.settings.timeout) => {
-                let line = "the upstream server did not answer in time";
-                let why = format!("no header within {:?}", self.settings.timeout);
-                Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, UpstreamOutcome::Timeout, line, why))
-            }
-            () = slot.evicted() => Err(busy(&Eviction::Share)),
+            () = floods.too_many() => Err(Refusal::endless_interim()),
+            () = silence(&progress, patience) => Err(Refusal::timed_out(patience)),
+            () = slot.evicted() => Err(Refusal::busy(Eviction::Share)),
         };
         let (response, tail) = answered.inspect_err(|_| slot.settled())?;
         if floods.is_too_many() {
             slot.settled();
-            return Err(Refusal::invalid("it sends interim responses without an end"));
+            return Err(Refusal::endless_interim());
         }
-        let (metrics, patience, pace) =
-            (self.metrics.clone(), self.settings.timeout, self.settings.pace);
+        let (metrics, pace) = (self.metrics.clone(), self.settings.pace);
         let request = Some(progress).filter(|_| !empty);
         self.response(response, &method, Answered { slot, tail, request, metrics, patience, pace })
             .await
+    }
+
+    /// Checks that a request can be forwarded. Returns the length of its body, if it is declared.
+    fn check(&self, request: &SiteRequest) -> Result<Option<u64>, Refusal> {
+        if request.method == Method::CONNECT {
+            let (status, line) = (StatusCode::NOT_IMPLEMENTED, "CONNECT is not supported");
+            return Err(Refusal::new(status, UpstreamOutcome::Request, line, ""));
+        }
+        let bad = |line| Refusal::new(StatusCode::BAD_REQUEST, UpstreamOutcome::Request, line, "");
+        if request.version == Version::HTTP_3 && request.headers.contains_key(TRANSFER_ENCODING) {
+            return Err(bad("HTTP/3 has no transfer-encoding"));
+        }
+        let declared = content_length(&request.headers).map_err(bad)?;
+        if declared.is_some_and(|length| length > self.settings.max_body) {
+            return Err(Refusal::of_body(&RequestBodyError::TooLarge(self.settings.max_body)));
+        }
+        Ok(declared)
     }
 
     /// Returns the request for the upstream server, and its body.
@@ -400,6 +395,27 @@ impl Proxy {
             body,
             length,
         })
+    }
+}
+
+/// Returns whether requests with this method usually have no body.
+fn rarely_has_body(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE | Method::TRACE)
+}
+
+/// Returns whether a request has no body. Reads as much of the body as the answer needs: the first
+/// frame or the end of a request that rarely has a body.
+async fn is_empty(
+    body: &mut BoundedBody,
+    method: &Method,
+    declared: Option<u64>,
+) -> Result<bool, RequestBodyError> {
+    match declared {
+        // A body that was declared empty must be empty.
+        Some(0) => body.is_empty().await,
+        Some(_) => Ok(false),
+        None if rarely_has_body(method) => body.is_empty().await,
+        None => Ok(body.is_end_stream()),
     }
 }
 

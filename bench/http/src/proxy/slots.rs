@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn greedy_clients_leave_an_equal_part_to_the_next() {
+    async fn greedy_clients_leave_an_equal_share_to_the_next() {
         let slots = Slots::new(512, GRACE, GRACE);
         let mut held = Vec::new();
         // In turns, each of four clients takes all it gets. Four addresses once held all slots this

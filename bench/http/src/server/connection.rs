@@ -23,9 +23,7 @@ use super::activity::RequestActivity;
 use super::admission::AdmissionGuard;
 use super::memory_budget::ConnectionBudget;
 use super::request_body::H3Body;
-use super::response::{
-    ConnectionContext, DeliveryOutcome, ResponseError, ResponseWriter, answer,
-};
+use super::response::{ConnectionContext, DeliveryOutcome, ResponseError, ResponseWriter, answer};
 use super::response_stream::{SharedStream, SharedStreamConnection, StreamRegistry};
 use super::{ServerContext, stopped};
 use crate::handshake_error::HandshakeError;
@@ -480,11 +478,7 @@ struct StreamResponse<'a, T, S> {
 impl<T: SendStream<Bytes> + Send, S: ResponseStream + Send> ResponseWriter
     for StreamResponse<'_, T, S>
 {
-    async fn head(
-        &mut self,
-        status: StatusCode,
-        headers: HeaderMap,
-    ) -> Result<(), ResponseError> {
+    async fn head(&mut self, status: StatusCode, headers: HeaderMap) -> Result<(), ResponseError> {
         let mut head = http::Response::new(());
         *head.status_mut() = status;
         *head.headers_mut() = headers;

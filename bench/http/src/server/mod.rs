@@ -93,6 +93,10 @@ pub struct Settings {
     pub tcp: Option<TcpSettings>,
     /// Sockets that are already bound, used instead of [`Self::listen`].
     pub sockets: Option<BoundSockets>,
+    /// Folder for a qlog of each connection, if connections are logged.
+    pub logs: Option<Arc<LogFolder>>,
+    /// Log with a line for each request, if requests are logged.
+    pub access_log: Option<Arc<AccessLog>>,
 }
 
 /// Sockets that are already bound, as passed by a service manager.
@@ -141,7 +145,7 @@ pub enum SetupError {
 fn listen_hint(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::PermissionDenied => {
-            "ports below 1024 want root, CAP_NET_BIND_SERVICE, or the socket of a service manager (deploy/fathom.socket)"
+            "ports below 1024 need root, CAP_NET_BIND_SERVICE, or the socket of a service manager (deploy/fathom.socket)"
         }
         _ => "choose another address or a free port",
     }
@@ -212,6 +216,8 @@ impl Server {
             timestamps,
             tcp,
             sockets,
+            logs,
+            access_log,
         } = settings;
         let (extension, bodies) = (timestamps.extension(), site.reads_bodies());
         let listen_error = |e: io::Error| SetupError::Listen(listen, e);
@@ -220,15 +226,7 @@ impl Server {
             e => SetupError::Stack(e),
         };
         let (socket, buffers, tcp_socket) = match sockets {
-            Some(BoundSockets { udp, tcp: listener }) => {
-                let address = udp.local_addr().map_err(listen_error)?;
-                let (udp, buffers) = udp::adopt(udp);
-                let listener = listener.filter(|_| tcp.is_some());
-                let bind = || tcp::bind(address).map_err(|e| SetupError::Tcp(address, e));
-                let listener =
-                    if tcp.is_some() && listener.is_none() { Some(bind()?) } else { listener };
-                (udp, buffers, listener)
-            }
+            Some(bound) => adopt_sockets(bound, listen, tcp.is_some())?,
             None => bind_sockets(listen, tcp.is_some())?,
         };
         let address = socket.local_addr().map_err(listen_error)?;
@@ -262,44 +260,20 @@ impl Server {
             TcpServer::new(socket, &settings, &identity, address, &limits, bodies, &metrics)
         });
         let tcp = tcp.transpose()?;
-        let mut labels: Vec<_> = shares
-            .controllers()
-            .map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() })
-            .collect();
-        labels.push(ControllerLabels { stack: "tcp", controller: "kernel".to_owned() });
+        if let Some(logs) = &logs {
+            metrics.set_log_folder(Arc::clone(logs));
+        }
+        let labels = labels(stack, &shares);
         let budget = MemoryBudget::new(&limits, metrics.response_memory());
-        let context = ServerContext {
-            site,
-            limits,
-            metrics,
-            labels,
-            shares,
-            logs: None,
-            access_log: None,
-            budget,
-        };
+        let context =
+            ServerContext { site, limits, metrics, labels, shares, logs, access_log, budget };
         Ok(Self { address, buffers, listener, tcp, identity, context })
-    }
-
-    /// Logs every connection to this folder.
-    #[must_use]
-    pub fn logging(mut self, logs: Arc<LogFolder>) -> Self {
-        self.context.metrics.set_log_folder(Arc::clone(&logs));
-        self.context.logs = Some(logs);
-        self
     }
 
     /// Returns a handle to the identity of the server's handshakes, which can be replaced while it
     /// runs.
     pub fn identity(&self) -> ServedIdentity {
         self.identity.clone()
-    }
-
-    /// Writes a line for each request to this log.
-    #[must_use]
-    pub fn with_access_log(mut self, log: Arc<AccessLog>) -> Self {
-        self.context.access_log = Some(log);
-        self
     }
 
     /// Returns the address on which the server listens.
@@ -334,11 +308,32 @@ impl Server {
     }
 }
 
-/// Binds a socket for QUIC, and one for TCP on the same port if `tcp` is true.
-fn bind_sockets(
+/// Returns the labels of the controllers in their order, followed by those of TCP.
+fn labels(stack: Stack, shares: &ControllerShares) -> Vec<ControllerLabels> {
+    let label = |stack, controller: &str| ControllerLabels { stack, controller: controller.into() };
+    let controllers = shares.controllers().map(|controller| label(stack.name(), controller));
+    controllers.chain([label("tcp", "kernel")]).collect()
+}
+
+/// The sockets of a server: for QUIC with its buffers, and for TCP if enabled.
+type Sockets = (std::net::UdpSocket, SocketBuffers, Option<std::net::TcpListener>);
+
+/// Takes sockets that are already bound. If `tcp` is true and there is no listener, binds one to
+/// the address of the UDP socket.
+fn adopt_sockets(
+    bound: BoundSockets,
     listen: SocketAddr,
     tcp: bool,
-) -> Result<(std::net::UdpSocket, SocketBuffers, Option<std::net::TcpListener>), SetupError> {
+) -> Result<Sockets, SetupError> {
+    let address = bound.udp.local_addr().map_err(|e| SetupError::Listen(listen, e))?;
+    let (udp, buffers) = udp::adopt(bound.udp);
+    let bind = || tcp::bind(address).map_err(|e| SetupError::Tcp(address, e));
+    let listener = tcp.then(|| bound.tcp.map_or_else(bind, Ok)).transpose()?;
+    Ok((udp, buffers, listener))
+}
+
+/// Binds a socket for QUIC, and one for TCP on the same port if `tcp` is true.
+fn bind_sockets(listen: SocketAddr, tcp: bool) -> Result<Sockets, SetupError> {
     let listen_error = |e| SetupError::Listen(listen, e);
     // If the system chose the port for UDP, the port may be taken for TCP.
     let mut tries = if listen.port() == 0 { 16 } else { 1 };

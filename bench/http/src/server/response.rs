@@ -75,14 +75,14 @@ pub(super) enum ResponseError {
     /// The client did not acknowledge the response, for this reason.
     #[error("{0}")]
     Undelivered(String),
-    /// The client has acknowledged the stream before the response ended.
+    /// The client acknowledged the end of the stream before the response was complete.
     #[error("the stream is over")]
     StreamOver,
     /// The client's TCP connection is closed.
     #[error("the client went away")]
     ClientGone,
     /// A final header was written twice.
-    #[error("a second header")]
+    #[error("a second final header")]
     SecondHeader,
     /// The client took no interim response in time.
     #[error("the client takes no interim response")]

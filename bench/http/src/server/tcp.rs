@@ -29,9 +29,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::activity::RequestActivity;
 use super::admission::{AdmissionControl, AdmissionDecision, AdmissionGuard};
-use super::response::{
-    ConnectionContext, DeliveryOutcome, ResponseError, ResponseWriter, answer,
-};
+use super::response::{ConnectionContext, DeliveryOutcome, ResponseError, ResponseWriter, answer};
 use super::tcp_handshakes::{Handshakes, UnderWay};
 use super::{ServerContext, SetupError, TcpSettings, WINDOW, stopped};
 use crate::limits::Limits;
@@ -385,11 +383,7 @@ struct PipeWriter {
 }
 
 impl ResponseWriter for PipeWriter {
-    async fn head(
-        &mut self,
-        status: StatusCode,
-        headers: HeaderMap,
-    ) -> Result<(), ResponseError> {
+    async fn head(&mut self, status: StatusCode, headers: HeaderMap) -> Result<(), ResponseError> {
         // hyper cannot write interim responses, except 100, which it writes by itself.
         if status.is_informational() {
             return Ok(());

@@ -15,9 +15,10 @@ use fathom_http::site::Site;
 use fathom_http::timestamps::Timestamps;
 use fathom_qlog::LogFolder;
 use fathom_stacks::Stack;
+use h3::error::StreamError;
 use http::{Method, Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{Connection, Endpoint};
+use quinn::{Connection, ConnectionError, Endpoint};
 use tokio::sync::watch;
 
 /// Time limit that only a test that hangs reaches, even on a busy machine.
@@ -45,6 +46,8 @@ pub fn settings(stack: Stack, controller: &str, root: Option<&Path>, limits: Lim
         timestamps: Timestamps::Any,
         tcp: None,
         sockets: None,
+        logs: None,
+        access_log: None,
     }
 }
 
@@ -59,16 +62,14 @@ pub fn start_logging(
     limits: Limits,
     logs: Option<&Arc<LogFolder>>,
 ) -> Running {
-    start_with(settings(stack, controller, root, limits), logs, Duration::from_secs(5))
+    let settings = Settings { logs: logs.cloned(), ..settings(stack, controller, root, limits) };
+    start_with(settings, Duration::from_secs(5))
 }
 
-pub fn start_with(settings: Settings, logs: Option<&Arc<LogFolder>>, grace: Duration) -> Running {
+pub fn start_with(settings: Settings, grace: Duration) -> Running {
     let client = client(&settings.identity);
     let metrics = Arc::clone(&settings.metrics);
-    let mut server = Server::bind(settings).unwrap();
-    if let Some(logs) = logs {
-        server = server.logging(Arc::clone(logs));
-    }
+    let server = Server::bind(settings).unwrap();
     let (address, (stop, stopped)) = (server.address(), watch::channel(false));
     let task = tokio::spawn(server.serve(stopped, grace));
     Running { address, metrics, client, stop, task }
@@ -93,16 +94,16 @@ pub async fn within<T>(what: impl Future<Output = T>) -> T {
 }
 
 impl Running {
-    pub async fn connect(&self) -> Result<Connection, String> {
+    pub async fn connect(&self) -> Result<Connection, ConnectionError> {
         self.connect_from("127.0.0.1").await
     }
 
     /// Connects from this address of the host.
-    pub async fn connect_from(&self, ip: &str) -> Result<Connection, String> {
+    pub async fn connect_from(&self, ip: &str) -> Result<Connection, ConnectionError> {
         let endpoint = Endpoint::client((ip.parse::<IpAddr>().unwrap(), 0).into()).unwrap();
         let connecting =
             endpoint.connect_with(self.client.clone(), self.address, "localhost").unwrap();
-        connecting.await.map_err(|e| e.to_string())
+        connecting.await
     }
 
     pub async fn get(&self, path: &str) -> (StatusCode, String, Vec<u8>) {
@@ -121,21 +122,20 @@ pub async fn request(
     connection: &Connection,
     method: Method,
     path: &str,
-) -> Result<(StatusCode, String, Vec<u8>), String> {
-    let text = |e: &dyn std::fmt::Display| e.to_string();
+) -> Result<(StatusCode, String, Vec<u8>), StreamError> {
     let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone()))
         .await
-        .map_err(|e| text(&e))?;
+        .map_err(|e| StreamError::Undefined(Box::new(e)))?;
     let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
     let request =
         Request::builder().method(method).uri(format!("https://localhost{path}")).body(()).unwrap();
-    let mut stream = sender.send_request(request).await.map_err(|e| text(&e))?;
+    let mut stream = sender.send_request(request).await?;
     // A server that has answered may refuse the rest of the request, even its end.
     let _ = stream.finish().await;
-    let head = stream.recv_response().await.map_err(|e| text(&e))?;
+    let head = stream.recv_response().await?;
     let content_type = head.headers()["content-type"].to_str().unwrap().to_owned();
     let mut body = Vec::new();
-    while let Some(mut data) = stream.recv_data().await.map_err(|e| text(&e))? {
+    while let Some(mut data) = stream.recv_data().await? {
         let bytes: Bytes = data.copy_to_bytes(data.remaining());
         body.extend_from_slice(&bytes);
     }

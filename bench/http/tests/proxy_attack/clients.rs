@@ -11,6 +11,7 @@ use fathom_http::limits::Limits;
 use fathom_http::proxy::{Proxy, ProxySettings};
 use fathom_http::server::TcpSettings;
 use fathom_stacks::Stack;
+use h3::error::StreamError;
 use http::{Request, StatusCode};
 use quinn::{Connection, TransportConfig, VarInt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -80,7 +81,7 @@ fn proxied(
     settings.site =
         settings.site.with_proxy(Proxy::new(proxied, settings.metrics.upstream()), prefix);
     let tls = client_tls(&settings.identity);
-    Served { running: start_with(settings, None, Duration::from_secs(5)), tls }
+    Served { running: start_with(settings, Duration::from_secs(5)), tls }
 }
 
 /// Connects from this address of the host. The client accepts `window` bytes of each stream before
@@ -109,12 +110,12 @@ fn get(path: &str) -> Request<()> {
 }
 
 /// Returns the status of a response and the length of its body.
-async fn fetch(sender: &mut Sender, path: &str) -> Result<(StatusCode, usize), String> {
-    let mut stream = sender.send_request(get(path)).await.map_err(|e| e.to_string())?;
+async fn fetch(sender: &mut Sender, path: &str) -> Result<(StatusCode, usize), StreamError> {
+    let mut stream = sender.send_request(get(path)).await?;
     let _ = stream.finish().await;
-    let status = stream.recv_response().await.map_err(|e| e.to_string())?.status();
+    let status = stream.recv_response().await?.status();
     let mut length = 0;
-    while let Some(data) = stream.recv_data().await.map_err(|e| e.to_string())? {
+    while let Some(data) = stream.recv_data().await? {
         length += data.remaining();
     }
     Ok((status, length))
@@ -174,7 +175,7 @@ async fn four_addresses_do_not_hold_all_slots() {
         }
         while let Some(done) = within(asked.join_next()).await {
             let (length, got) = done.unwrap();
-            assert_eq!(got, Ok((StatusCode::OK, length)), "{stack}");
+            assert_eq!(got.unwrap(), (StatusCode::OK, length), "{stack}");
         }
         drop((held, kept, sender, connection));
         served.running.end().await;
@@ -184,7 +185,7 @@ async fn four_addresses_do_not_hold_all_slots() {
 /// So many addresses that each has an equal part already. Then progress of the clients' reading
 /// decides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_response_that_is_not_read_gives_its_slot_back_while_slots_are_scarce() {
+async fn unread_responses_lose_their_slots_while_slots_are_scarce() {
     let upstream = upstream(Duration::ZERO).await;
     let served = proxied(Stack::Quinn, &upstream, "/", |settings| {
         settings.requests = 8;
@@ -207,7 +208,8 @@ async fn a_response_that_is_not_read_gives_its_slot_back_while_slots_are_scarce(
     .await;
     let connection = connect(&served.running, Ipv4Addr::new(127, 0, 8, 99), 1 << 20).await;
     let mut sender = http3(&connection).await;
-    assert_eq!(within(fetch(&mut sender, "/2000000")).await, Ok((StatusCode::OK, 2_000_000)));
+    let got = within(fetch(&mut sender, "/2000000")).await.unwrap();
+    assert_eq!(got, (StatusCode::OK, 2_000_000));
     assert!(count(&served.running, "fathom_upstream_requests_total{outcome=\"evicted\"}") > 0);
     drop((held, sender, connection));
     served.running.end().await;
@@ -275,7 +277,8 @@ async fn a_storm_of_cancelled_requests_costs_few_connections() {
         // Another client is served meanwhile.
         let other = connect(&served.running, Ipv4Addr::new(127, 0, 0, 2), 1 << 20).await;
         let mut asking = http3(&other).await;
-        assert_eq!(within(fetch(&mut asking, "/100")).await, Ok((StatusCode::OK, 100)), "{stack}");
+        let got = within(fetch(&mut asking, "/100")).await.unwrap();
+        assert_eq!(got, (StatusCode::OK, 100), "{stack}");
         let made = upstream.connections.load(Ordering::Relaxed);
         assert!(made <= 64, "{stack}: {made} connections for {REQUESTS} requests");
         drop((sender, connection, asking, other));
@@ -321,8 +324,8 @@ async fn a_proxied_path_confines_every_spelling() {
         assert_eq!(status(&answer), 400, "{path}: {answer}");
         if !path.contains('\\') {
             assert_eq!(
-                within(fetch(&mut sender, path)).await.map(|got| got.0),
-                Ok(StatusCode::BAD_REQUEST),
+                within(fetch(&mut sender, path)).await.unwrap().0,
+                StatusCode::BAD_REQUEST,
                 "{path}"
             );
         }
@@ -333,11 +336,7 @@ async fn a_proxied_path_confines_every_spelling() {
         "what the upstream server was asked for"
     );
     for path in ["/api", "/api/a/../b?x=/../..", "/api/a%2fb"] {
-        assert_eq!(
-            within(fetch(&mut sender, path)).await.map(|got| got.0),
-            Ok(StatusCode::OK),
-            "{path}"
-        );
+        assert_eq!(within(fetch(&mut sender, path)).await.unwrap().0, StatusCode::OK, "{path}");
         assert!(
             upstream.heads.lock().last().unwrap().starts_with(&format!("GET {path} HTTP/1.1\r\n")),
             "{path}"

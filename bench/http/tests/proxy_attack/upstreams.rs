@@ -332,7 +332,7 @@ fn serve(stack: Stack, url: &str, tcp: bool) -> Served {
     proxied.timeout = Duration::from_secs(20);
     settings.site = settings.site.with_proxy(Proxy::new(proxied, settings.metrics.upstream()), "/");
     let tls = client_tls(&settings.identity);
-    Served { running: start_with(settings, None, Duration::from_secs(5)), tls }
+    Served { running: start_with(settings, Duration::from_secs(5)), tls }
 }
 
 impl Served {
@@ -392,7 +392,8 @@ fn length(headers: &http::HeaderMap) -> Option<usize> {
     headers.get("content-length").map(|value| value.to_str().unwrap().parse().unwrap())
 }
 
-fn check(got: &Got, wanted: Wanted, what: &str) -> Result<(), String> {
+/// Returns a description of a wrong result, or `None` if the result is right.
+fn fault(got: &Got, wanted: Wanted, what: &str) -> Option<String> {
     let right = match (wanted, got) {
         (Visible, None) => true,
         (Visible, Some((status, _))) => *status >= 500,
@@ -400,7 +401,7 @@ fn check(got: &Got, wanted: Wanted, what: &str) -> Result<(), String> {
         (Whole(status, body), Some((got, bytes))) => *got == status && bytes == body.as_bytes(),
     };
     let shown = got.as_ref().map(|(status, body)| (status, String::from_utf8_lossy(body)));
-    if right { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, got {shown:?}")) }
+    (!right).then(|| format!("{what}: wanted {wanted:?}, got {shown:?}"))
 }
 
 /// Requests from this upstream server with every client. Returns the wrong results.
@@ -409,12 +410,12 @@ async fn ask(url: &str, method: &Method, wanted: Wanted, what: &str) -> Vec<Stri
     for (n, stack) in Stack::ALL.iter().copied().enumerate() {
         let served = serve(stack, url, n == 0);
         let got = within(served.over_quic(method)).await;
-        wrong.extend(check(&got, wanted, &format!("HTTP/3 on {stack}: {what}")).err());
+        wrong.extend(fault(&got, wanted, &format!("HTTP/3 on {stack}: {what}")));
         // TCP is the same beside every stack, so test it once.
         for protocol in [&b"http/1.1"[..], b"h2"].into_iter().filter(|_| n == 0) {
             let got = within(served.over_tcp(method, protocol)).await;
             let name = String::from_utf8_lossy(protocol);
-            wrong.extend(check(&got, wanted, &format!("{name}: {what}")).err());
+            wrong.extend(fault(&got, wanted, &format!("{name}: {what}")));
         }
         served.running.end().await;
     }
@@ -422,7 +423,7 @@ async fn ask(url: &str, method: &Method, wanted: Wanted, what: &str) -> Vec<Stri
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contradictions_of_an_http1_upstream_are_visible_to_every_client() {
+async fn every_client_sees_contradictions_of_an_http1_upstream() {
     let mut wrong = Vec::new();
     for (method, says, end, wanted) in http1_cases() {
         let shown: String = says.escape_debug().take(150).collect();
@@ -441,7 +442,7 @@ async fn contradictions_of_an_http1_upstream_are_visible_to_every_client() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contradictions_of_an_http2_upstream_are_visible_to_every_client() {
+async fn every_client_sees_contradictions_of_an_http2_upstream() {
     let mut wrong = Vec::new();
     for (method, says, end, wanted) in http2_cases() {
         let shown: String = format!("{says:?}").chars().take(150).collect();
