@@ -13,6 +13,7 @@
 //! | [`backend`] | virtual time, the kernel's loopback, or the kernel's own links (netem) |
 //! | [`relay`] | the same links between UDP sockets of this host, for unsimulated programs |
 //! | [`udp`], [`kernel`] | kernel UDP sockets with ECN; kernel counts of UDP drops and CPU time |
+//! | [`runtime`] | clock, timers, tasks and sockets for a stack without I/O: in the simulation, on tokio |
 //! | `adapters` | the simulation as a runtime for quinn and noq; one feature each |
 
 mod adapters;
@@ -24,6 +25,7 @@ mod nanos;
 pub mod path;
 pub mod queue;
 pub mod relay;
+pub mod runtime;
 pub mod sim;
 pub mod udp;
 

@@ -44,11 +44,7 @@ impl stack::AsyncTimer for Sleep {
 
 /// Sends the datagrams of a stack's transmit.
 pub(super) fn send(socket: &SimSocket, t: &Transmit<'_>) -> io::Result<()> {
-    let ecn = t.ecn.map(|ecn| match ecn {
-        EcnCodepoint::Ect0 => Ecn::Ect0,
-        EcnCodepoint::Ect1 => Ecn::Ect1,
-        EcnCodepoint::Ce => Ecn::Ce,
-    });
+    let ecn = t.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
     socket.send(t.destination, t.src_ip, ecn, t.contents, t.segment_size)
 }
 
@@ -64,11 +60,7 @@ pub(super) fn receive(
         bufs[at][..len].copy_from_slice(&bytes[..len]);
         let mut m = RecvMeta::default();
         (m.len, m.stride, m.addr, m.dst_ip) = (len, len, received.from, received.to);
-        m.ecn = received.ecn.map(|ecn| match ecn {
-            Ecn::Ect0 => EcnCodepoint::Ect0,
-            Ecn::Ect1 => EcnCodepoint::Ect1,
-            Ecn::Ce => EcnCodepoint::Ce,
-        });
+        m.ecn = received.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn.bits()));
         meta[at] = m;
     });
     count.map_or(Poll::Pending, |count| Poll::Ready(Ok(count)))

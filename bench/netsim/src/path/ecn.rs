@@ -43,4 +43,14 @@ impl Ecn {
             Self::Ce => 0b11,
         }
     }
+
+    /// Returns the codepoint of the two bits; `None` if they mean that the sender does not use ECN.
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        match bits & 0b11 {
+            0b01 => Some(Self::Ect1),
+            0b10 => Some(Self::Ect0),
+            0b11 => Some(Self::Ce),
+            _ => None,
+        }
+    }
 }
