@@ -95,13 +95,15 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
                     fs::write(results.join(&file), text).expect("written");
                 } else if now != record {
                     faults.push(format!(
-                        "{file} is judged by earlier predicates, or does not say what has changed: {HINT}"
+                        "{file} has verdicts of earlier predicates, or does not list what has changed: {HINT}"
                     ));
                 }
                 let record = now;
                 let name = &record.report.paper;
                 if file != format!("{name}.json") || !papers.contains(&name.as_str()) {
-                    faults.push(format!("{file} is of '{name}', which is no paper of that name"));
+                    faults.push(format!(
+                        "{file} is about '{name}', which is not a paper of that name"
+                    ));
                 }
                 should_pages.insert(format!("{name}.md"), markdown(&record));
                 should_drawings.extend(figures(&record));
@@ -121,9 +123,11 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
         faults
             .extend(extra.map(|name| format!("{name} has no results in bench/results; remove it")));
         let stale = should.iter().filter(|(name, text)| is.get(*name) != Some(text));
-        faults.extend(stale.map(|(name, _)| {
-            format!("{name} is not as its results have it; write it anew: {HINT}")
-        }));
+        faults.extend(
+            stale.map(|(name, _)| {
+                format!("{name} differs from its results; write it again: {HINT}")
+            }),
+        );
     }
     faults
 }
@@ -219,7 +223,7 @@ fn stale_missing_and_extra_files_are_found() {
     assert_eq!(faults(&root, &["made-up"], true), [""; 0]);
     assert_eq!(faults(&root, &["made-up"], false), [""; 0]);
     assert!(pages.join("made-up.md").is_file() && drawings.join("made-up-figure-1.svg").is_file());
-    assert!(faults(&root, &[], false)[0].contains("no paper"));
+    assert!(faults(&root, &[], false)[0].contains("not a paper"));
 
     // The picture linked by the page exists.
     let page = fs::read_to_string(pages.join("made-up.md")).unwrap();
@@ -231,7 +235,7 @@ fn stale_missing_and_extra_files_are_found() {
     fs::write(pages.join("gone.md"), "").unwrap();
     let text = faults(&root, &["made-up"], false).join("\n");
     assert!(
-        text.contains("gone.md has no results") && text.contains("made-up.md is not as"),
+        text.contains("gone.md has no results") && text.contains("made-up.md differs from"),
         "{text}"
     );
     fs::write(results.join("made-up.json"), "{}").unwrap();

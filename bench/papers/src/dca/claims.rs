@@ -41,7 +41,7 @@ const MODEL: &str = "The paths were real Internet paths, and the paper's models 
                      shows this, because TCP at packet level keeps no samples of round trips.";
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
-    claim("dca-few-losses-foretold", "DCA §3.2.1", &[EMORY, ASU])
+    claim("dca-few-losses-predicted", "DCA §3.2.1", &[EMORY, ASU])
         .says(
             "On average over the times of day, a significant rise of the round trip comes before 7 to 18 % of the losses of a path.",
         )
