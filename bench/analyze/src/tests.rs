@@ -119,7 +119,7 @@ fn few_losses_give_no_conclusion() {
     let answer = loss_delay(vec![gathered(&log(&noise(300), |n| n == 150))]).unwrap();
     assert_eq!((answer.verdict, answer.losses), (Verdict::TooLittle, 1));
     assert!(
-        answer.page().verdicts[0].contains("too little")
+        answer.page().verdicts[0].contains("too few data")
             && answer.cautions.iter().any(|c| c.contains("before them: 1;"))
     );
     // Without packets, the send time is guessed and no cost is predicted.

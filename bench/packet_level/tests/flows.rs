@@ -419,7 +419,7 @@ fn impossible_flows_are_refused() {
     let refused = |senders: &mut PacketLevel, flow| senders.tcp(flow).unwrap_err().to_string();
     assert!(
         refused(&mut senders, PacketLevelFlow { packet: HEADER, ..bulk(b.group, "reno") })
-            .contains("hold no data")
+            .contains("leaves no room for data")
     );
     assert!(
         refused(&mut senders, PacketLevelFlow { max_window: Some(0), ..bulk(b.group, "reno") })
