@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_rate_moves_what_is_queued() {
+    fn a_new_rate_moves_the_departures_of_queued_packets() {
         let [fast, slow] = [8_000_000, 800_000].map(Rate::from_bits_per_sec);
         let mut l = link(10);
         for _ in 0..3 {
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rate_that_a_link_had_counts_for_its_time() {
+    fn capacity_is_the_integral_of_all_rates() {
         // 8 Mbps for a second, then 0.8 Mbps: a byte takes 1 µs, then 10 µs.
         let [fast, slow] = [8_000_000, 800_000].map(Rate::from_bits_per_sec);
         let steps = Capacity::stepping(fast, vec![(Duration::from_secs(1), slow)]);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_series_are_those_of_what_waits_and_is_sent() {
+    fn counts_and_series_cover_waiting_and_sent_packets() {
         let mut link = link("fq-codel").with_series().with_drops().with_log();
         assert!(link.schedules() && link.is_idle());
         link.enqueue(packet(0, ms(0)));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_dropped_after_they_waited_are_not_admitted_any_more() {
+    fn packets_dropped_after_waiting_do_not_count_as_admitted() {
         let mut link = link("fq-codel:limit=2p").with_drops();
         link.enqueue(packet(0, ms(0)));
         link.dequeue(ms(0));

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_less_than_a_twentieth_of_its_share_starves() {
+    fn flows_below_a_twentieth_of_the_mean_are_starved() {
         assert_eq!(starved(&[100.0, 100.0, 100.0, 100.0]), Some(0.0));
         // The mean is 75, so the threshold is 3.75.
         assert_eq!(starved(&[3.7, 3.8, 146.3, 146.2]), Some(0.25));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_counts_in_the_seconds_it_was_there_from_end_to_end() {
+    fn a_flow_counts_only_in_its_whole_seconds() {
         let mut shares = Shares::default();
         for second in 0..5 {
             add(&mut shares, second * S, 0, 1_000);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_times_bins_have_an_end() {
+    fn the_number_of_entries_is_limited() {
         let mut shares = Shares::default();
         add(&mut shares, 0, 1_999, 1);
         // Every tenth has 2000 entries from here on: 2000 tenths make 4 million entries.
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn few_flows_may_run_for_as_many_bins_as_there_are() {
+    fn few_flows_may_use_every_bin() {
         let mut shares = Shares::default();
         for tenth in 0..BINS as u64 {
             add(&mut shares, tenth * S / 10, 96, 1); // 97 entries

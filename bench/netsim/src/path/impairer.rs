@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_those_of_a_run_by_hand() {
+    fn bursts_match_a_run_by_hand() {
         let mut i = impairer(Impairments::default(), 0);
         // Three packets at once, one alone, two 100 µs apart, and one 101 µs later.
         for us in [0, 0, 0, 5_000, 9_000, 9_100, 9_201] {
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_in_a_row_are_lost_and_no_more() {
+    fn losses_in_a_row_are_limited() {
         let spec =
             Impairments { loss: Loss::Random(0.9), in_a_row: Some(3), ..Impairments::default() };
         let mut i = impairer(spec, 0);
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_moved_back_arrives_behind_as_many_as_it_says() {
+    fn a_packet_moved_back_arrives_behind_its_distance() {
         let reorder = "100%,distance=3,within=20ms".parse().unwrap();
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
         let of = |number: u32, flow| Leaving {

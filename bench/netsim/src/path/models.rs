@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_s_trace_is_one_of_its_seed() {
+    fn a_models_trace_depends_on_its_seed() {
         for model in MODELS {
             let trace = |seed| model.trace(seed, Duration::from_secs(30));
             assert!(trace(1) == trace(1) && trace(1) != trace(2), "{model:?}");

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_preset_is_a_sound_path() {
+    fn every_preset_is_a_valid_path() {
         for preset in PRESETS {
             if preset.name == "cable" && "pie".parse::<crate::queue::QueueSpec>().is_err() {
                 continue;

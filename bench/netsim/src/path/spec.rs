@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_not_said_holds_a_bandwidth_delay_product() {
+    fn the_default_queue_holds_a_bandwidth_delay_product() {
         let packets = |rate: &str| {
             let path = spec(&[("rate", rate), ("rtt", "50ms..100ms")]).check().unwrap();
             let (capacity, queue) = path.down.link.unwrap();
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_the_rate_are_of_the_directions_they_name() {
+    fn rate_steps_apply_to_the_directions_they_name() {
         let both = spec(&[("rate", "20Mbps"), ("event", "rate:5Mbps@10s")]).check().unwrap();
         assert!(
             [&both.down, &both.up].iter().all(|d| matches!(d.link, Some((Capacity::Steps(..), _))))

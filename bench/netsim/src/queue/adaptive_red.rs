@@ -240,7 +240,7 @@ mod tests {
     // maxp = 3 n^2/6400, which is within 0.01 and 0.5 for 5 to 32 flows.
 
     #[test]
-    fn the_average_stays_on_target_where_max_p_can_reach_it() {
+    fn the_average_stays_on_target_if_max_p_can_reach_it() {
         for flows in [5, 10, 20] {
             let (averages, max_p) = averages(flows);
             let on_target = averages.iter().filter(|q| (9.0..=11.0).contains(*q)).count();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_of_max_p_leave_few_flows_below_the_target_and_many_above() {
+    fn at_the_bounds_of_max_p_the_average_misses_its_target() {
         let (few, max_p) = averages(2);
         assert!(moments(&few).0 < 9.0 && max_p < 1.1 * LEAST, "{} {max_p}", moments(&few).0);
         let (many, max_p) = averages(40);

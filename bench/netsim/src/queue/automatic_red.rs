@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_stands_and_sets_the_rest() {
+    fn given_parameters_are_kept_and_determine_the_others() {
         let given = AutomaticRed {
             min: Some(2_500.0),
             limit: Some(10_000),

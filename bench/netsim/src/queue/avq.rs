@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_capacity_of_nothing_marks_all_and_comes_back() {
+    fn a_virtual_capacity_of_zero_marks_all_and_recovers() {
         // 0.12 * 1000 bytes per packet: 8167 packets at once reduce Cv from 980000 to zero.
         let mut q = avq(AvqSpec::default());
         for _ in 0..8_200 {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_link_is_used_to_the_share_that_was_asked_for() {
+    fn the_utilisation_is_the_one_asked_for() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         // A full queue would give 1.000: the bound must be closer to 0.98 than that.
         for (flows, ecn, gamma) in [

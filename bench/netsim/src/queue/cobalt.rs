@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn blue_drops_what_does_not_answer() {
+    fn blue_drops_packets_of_unresponsive_flows() {
         let mut queue = Cobalt::new(CobaltSpec { limit: 10, ..CobaltSpec::default() }, RATE, 1);
         // Full for a second: a rise of 1/256 every 5 ms and a bit, about 166 in total.
         (0..1_000).for_each(|ms| assert_eq!(queue.admit(&packet(ms, 10)), Admission::Drop));

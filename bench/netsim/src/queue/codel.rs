@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sojourn_below_target_ends_the_spell_and_a_new_one_remembers() {
+    fn a_dropping_state_continues_the_count_of_a_recent_one() {
         let mut codel = Codel::new(CodelSpec::default());
         assert_eq!(marked(&mut codel, 0, 340, 10), [110, 210, 281, 339]);
         assert_eq!(codel.count, 4);

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_queue_pays_at_the_limit() {
+    fn the_longest_queue_loses_packets_at_the_limit() {
         let mut served = Served::new(8_000, "fq-codel:limit=100p,target=100s,interval=100s", 1);
         for n in 0..10 {
             served.arrive(packet(n, 1, Time::ZERO, 1_000, None));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn max_p_follows_the_average_only_on_its_way_from_the_target() {
+    fn max_p_changes_only_while_the_average_leaves_the_target() {
         for (queues, to) in [
             (&[12][..], 0.11),
             (&[12, 13], 0.12),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trend_is_that_of_the_last_arrival_and_changes_keep_their_distance() {
+    fn the_trend_spans_one_arrival_and_steps_are_spaced() {
         // The average is higher than at the last change, but falling.
         assert!((max_p_at(0.1, &[(500, 12), (900, 14), (1_000, 13)]) - 0.11).abs() < 1e-12);
         // A step is allowed again later than half a second after the last one.
@@ -176,7 +176,7 @@ mod tests {
     // 25 ms Adaptive RED holds its queue at half the size, so it has less to oscillate.
 
     #[test]
-    fn on_a_fast_long_path_the_queue_is_steadier_than_adaptive_reds_and_on_target() {
+    fn the_queue_of_a_fast_long_path_is_steady_and_on_target() {
         let rate = Rate::from_bits_per_sec(250_000_000);
         let spec = AutomaticRed {
             packet: 1_500,

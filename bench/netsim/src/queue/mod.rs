@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_has_the_kinds_that_say_so() {
+    fn kinds_with_a_kernel_module_have_a_qdisc() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for text in WRITTEN {
             let kind =

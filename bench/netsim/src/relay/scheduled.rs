@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_scheduled_line_drops_does_not_arrive() {
+    fn datagrams_dropped_by_a_scheduled_line_do_not_arrive() {
         let mut line = line("fq-codel:limit=2p");
         for number in 0..4 {
             line.enqueue(ms(0), incoming(number, 1));

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_and_lateness_are_those_of_a_run_by_hand() {
+    fn delays_and_lateness_match_a_run_by_hand() {
         let (mut timer, due) = (LineTimer::new(), Time::from_millis(20));
         assert_eq!(timer.timing(), LineTiming::default());
         // 95 datagrams of 20 ms are on time, 3 are 0.5 ms late, and 2 are 5 ms late.

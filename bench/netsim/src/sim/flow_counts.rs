@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_lost_after_the_warm_up_counts_before_it_if_it_was_sent_then() {
+    fn losses_count_at_the_time_of_sending() {
         // Sent at 3.95 s, at the link 100 ms later: lost, or delivered, after the end of the
         // warm-up.
         let spans = spans(&[(Duration::from_millis(3_950), 5)], false, Duration::from_millis(100));

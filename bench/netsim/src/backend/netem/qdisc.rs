@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_are_said_in_words_of_tc() {
+    fn queues_become_tc_qdiscs() {
         assert_eq!(
             of("droptail:136p", 0),
             ["root handle 10: stab overhead -14 netem rate 10000000bit limit 136"]

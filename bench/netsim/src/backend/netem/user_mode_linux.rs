@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_quotes_what_it_is_given() {
+    fn the_script_quotes_its_arguments() {
         let words: Vec<&OsStr> = ["fathom", "compare", "it's $HOME"].map(OsStr::new).to_vec();
         let text =
             init(Path::new("/tmp/a b"), Path::new("/work"), &[PathBuf::from("/m/veth.ko")], &words);

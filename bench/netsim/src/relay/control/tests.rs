@@ -41,7 +41,7 @@ fn done(relay: &mut Relay, command: &str, ms: u64) {
 }
 
 #[test]
-fn commands_change_what_comes_after_them() {
+fn commands_apply_to_later_datagrams() {
     let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
     assert_eq!(arrives(&mut relay.down, 0), Some(11));
     done(&mut relay, "rate 4Mbps", 100);
@@ -106,7 +106,7 @@ fn commands_change_what_comes_after_them() {
 }
 
 #[test]
-fn a_new_rate_moves_datagrams_that_are_on_their_way() {
+fn a_new_rate_moves_datagrams_in_transit() {
     let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
     let client = (0, "127.0.0.1:9".parse().unwrap());
     for number in 0..3 {
@@ -171,7 +171,7 @@ fn invalid_commands_are_refused_with_a_hint() {
 }
 
 #[test]
-fn a_link_without_a_rate_has_none_to_change() {
+fn a_link_without_a_rate_refuses_a_new_one() {
     assert!(
         relay(&[("rtt", "20ms")])
             .command("rate 5Mbps", at(0))

@@ -76,7 +76,7 @@ fn nothing_comes(to: &UdpSocket) {
 }
 
 #[test]
-fn datagrams_go_there_and_back_after_the_delays_of_their_directions() {
+fn each_direction_has_its_own_delay() {
     let (server, client) = (socket(), socket());
     let spec = RelaySpec { up: delayed(20), down: delayed(40), ..RelaySpec::default() };
     let relay = Running::new(server.local_addr().unwrap(), spec);
@@ -102,7 +102,7 @@ fn datagrams_go_there_and_back_after_the_delays_of_their_directions() {
 }
 
 #[test]
-fn clients_have_a_port_each_and_a_rebinding_changes_it() {
+fn each_client_has_a_port_and_a_rebinding_changes_it() {
     let server = socket();
     let rebind = "rebind@300ms".parse().unwrap();
     let spec = RelaySpec { events: vec![rebind], ..RelaySpec::default() };
@@ -123,7 +123,7 @@ fn clients_have_a_port_each_and_a_rebinding_changes_it() {
 }
 
 #[test]
-fn clients_of_two_servers_share_the_links_and_are_seen_with_their_ecn() {
+fn the_observer_sees_server_and_ecn_of_each_datagram() {
     let servers = [socket(), socket()];
     let local = "127.0.0.1:0".parse().unwrap();
     let [first, second] = [0, 1].map(|n| servers[n].local_addr().unwrap());
@@ -201,7 +201,7 @@ fn nothing_passes_in_a_blackout_nor_above_an_mtu() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_said_so() {
+fn an_address_in_use_is_reported() {
     let taken = socket();
     let at = taken.local_addr().unwrap();
     let error = Relay::bind(at, "127.0.0.1:9".parse().unwrap(), RelaySpec::default())
@@ -312,7 +312,7 @@ fn a_queue_that_schedules_serves_clients_in_turn() {
 }
 
 #[test]
-fn a_rebinding_loses_what_waits_in_any_queue() {
+fn a_rebinding_loses_datagrams_that_wait_in_any_queue() {
     // CoDel's sojourn never exceeds this target.
     for queue in ["droptail:10p", "fq-codel:target=1s,interval=10s"] {
         let (server, client) = (socket(), socket());
