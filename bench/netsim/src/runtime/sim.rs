@@ -17,7 +17,7 @@ impl Runtime for SimHandle {
     }
 
     fn timer(&self, at: Instant) -> Pin<Box<dyn Timer>> {
-        Box::pin(Sleep::new(self.clone(), self.nanos_of(at)))
+        Box::pin(Sleep::new(self.clone(), self.time_of(at)))
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
