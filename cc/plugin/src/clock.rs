@@ -2,6 +2,7 @@
 //! is in the packet keys, which stacks call without a time, so it reads its own clock.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fathom_cc::Time;
@@ -32,16 +33,44 @@ impl Clock for SystemClock {
     }
 }
 
+/// The clock of an endpoint's runtime.
+#[cfg(feature = "rustls")]
+pub(crate) struct RuntimeClock<S: crate::Stack>(pub(crate) Arc<S::Runtime>);
+
+#[cfg(feature = "rustls")]
+impl<S: crate::Stack> Clock for RuntimeClock<S> {
+    fn now(&self) -> Instant {
+        S::now(&self.0)
+    }
+}
+
+/// Difference between the clock and the stack's time at which a warning is logged: longer than a
+/// thread waits for a processor between two readings.
+const DIVERGED: Duration = Duration::from_secs(1);
+/// Value of [`ConnectionClock::sealed`] between packets.
+const NONE: u64 = u64::MAX;
+
 /// Time of one connection, counted from its start.
 pub(crate) struct ConnectionClock {
     clock: Arc<dyn Clock>,
     start: Instant,
+    /// Time on the clock when the last packet was sealed, in nanoseconds.
+    sealed: AtomicU64,
+    /// Largest difference between the clock and the stack's time, in nanoseconds.
+    error: AtomicU64,
+    warned: AtomicBool,
 }
 
 impl ConnectionClock {
     /// Starts the connection's time now.
     pub(crate) fn start(clock: Arc<dyn Clock>) -> Self {
-        Self { start: clock.now(), clock }
+        Self {
+            start: clock.now(),
+            clock,
+            sealed: AtomicU64::new(NONE),
+            error: AtomicU64::new(0),
+            warned: AtomicBool::new(false),
+        }
     }
 
     /// Converts the stack's instant to the controllers' time.
@@ -60,6 +89,45 @@ impl ConnectionClock {
     #[inline]
     pub(crate) fn now(&self) -> Time {
         self.time(self.clock.now())
+    }
+
+    /// Returns the current time, at which a packet is sealed.
+    #[inline]
+    pub(crate) fn now_sealing(&self) -> Time {
+        let now = self.now();
+        self.sealed.store(now.as_nanos(), Ordering::Relaxed);
+        now
+    }
+
+    /// Compares the clock with the stack's time at which the packet sealed last was sent.
+    #[inline]
+    pub(crate) fn compare(&self, sent: Time) {
+        let sealed = self.sealed.swap(NONE, Ordering::Relaxed);
+        if sealed == NONE {
+            return; // a packet of the handshake, which has no timestamp frame
+        }
+        let error = sealed.abs_diff(sent.as_nanos());
+        if error > self.error.fetch_max(error, Ordering::Relaxed)
+            && error > DIVERGED.as_nanos() as u64
+        {
+            self.warn();
+        }
+    }
+
+    #[cold]
+    fn warn(&self) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the plug-in's clock and the stack's time differ by {:?}: one-way delays are wrong; \
+                 pass the endpoint's runtime to Plugin::with_runtime",
+                self.error()
+            );
+        }
+    }
+
+    /// Returns the largest difference between the clock and the stack's time so far.
+    pub(crate) fn error(&self) -> Duration {
+        Duration::from_nanos(self.error.load(Ordering::Relaxed))
     }
 
     /// Returns this host's timestamp counter at `at`: the time on the wire.

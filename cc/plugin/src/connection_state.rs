@@ -211,6 +211,8 @@ impl ConnectionState {
             stamps_received: acks.stamps_received,
             samples: parts.signals.counters(),
             one_way: acks.one_way,
+            clock_error: self.clock.error(),
+            controller_name: self.controller_config.as_ref().map(|config| config.name()),
             controller: parts.controller,
             peers,
             peer_enable_timestamp,

@@ -188,6 +188,7 @@ impl ControllerDriver {
     /// Handles `bytes` handed to the network: one datagram per call if there is a shaping socket.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         let now = self.time(now);
+        self.state().clock().compare(now);
         let sent = Sent { now, bytes: self.shaped.trim.sent(bytes) };
         self.shaped.controller.on_sent(&sent);
         if let Some(observer) = self.state().observer() {

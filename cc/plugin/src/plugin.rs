@@ -4,12 +4,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Instant;
 
 use fathom_cc::{Capabilities, ControllerConfig};
 use rustls::pki_types::ServerName;
 use rustls::quic::{Connection, Suite, Version};
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, RuntimeClock, SystemClock};
 use crate::config::PluginError;
 use crate::connection_state::ConnectionState;
 use crate::core::{Core, with_shaping_socket};
@@ -45,6 +46,11 @@ pub trait Stack: Clone + Send + Sync + 'static {
     type ConnectError;
     /// Reason why a connection ended.
     type ConnectionError;
+    /// Runtime of an endpoint, which has the stack's clock.
+    type Runtime: ?Sized + Send + Sync + 'static;
+
+    /// Returns the current time of a runtime.
+    fn now(runtime: &Self::Runtime) -> Instant;
 
     /// Turns multipath off, on a stack that supports it. Called for configurations that several
     /// connections share, and if the crypto provider cannot seal packets of a second path, which
@@ -163,7 +169,25 @@ impl<S: Stack> Plugin<S> {
         Ok(Self { core, stack: PhantomData })
     }
 
-    /// Sets the clock.
+    /// Takes the time from the endpoint's runtime instead of the system's clock.
+    ///
+    /// Required if the stack's time is not the system's, as in a simulation: the timestamp frames
+    /// are written while a packet is sealed, and the stack does not pass its time there. If the
+    /// clocks differ, the plug-in logs a warning, and [`Report`](crate::Report) has the difference.
+    ///
+    /// ```ignore
+    /// let sim = executor.sim(); // fathom_netsim::sim::SimHandle
+    /// let plugin = Plugin::named("sync:signal=either")?.with_runtime(Arc::new(sim.clone()));
+    /// let endpoint = Endpoint::new_with_abstract_socket(config, server, socket, Arc::new(sim))?;
+    /// ```
+    #[must_use]
+    pub fn with_runtime(self, runtime: Arc<S::Runtime>) -> Self {
+        self.with_clock(Arc::new(RuntimeClock::<S>(runtime)))
+    }
+
+    /// Sets the clock, for hosts whose timestamp counter has an offset or drift, and for tests. It
+    /// must agree with the time that the stack passes to controllers; [`Plugin::with_runtime`]
+    /// suffices otherwise.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.core.clock = clock;

@@ -48,6 +48,14 @@ pub struct Report {
     /// queueing delay is its height above the least of this connection ([`OneWayDelay::above`]).
     /// `None` until the peer's first stamp, and for peers without the extension.
     pub one_way: Option<OneWayDelay>,
+    /// Largest difference between the plug-in's clock and the stack's time while packets were sent.
+    /// If it is more than the machine's delays explain, such as 1 s, the plug-in reads another
+    /// clock than the stack and the delays mean nothing: see
+    #[cfg_attr(feature = "rustls", doc = "[`Plugin::with_runtime`](crate::Plugin::with_runtime).")]
+    #[cfg_attr(not(feature = "rustls"), doc = "`Plugin::with_runtime`.")]
+    pub clock_error: Duration,
+    /// Name of the controller; `None` if the stack's own controllers run.
+    pub controller_name: Option<&'static str>,
     /// State of the controller after its last event; with several paths, of the controller that
     /// acted last.
     pub controller: Option<ControllerMetrics>,

@@ -49,7 +49,11 @@ impl Stack for NoStack {
     type Connecting = ();
     type ConnectError = Infallible;
     type ConnectionError = Infallible;
+    type Runtime = Manual;
 
+    fn now(clock: &Manual) -> Instant {
+        clock.now()
+    }
     fn controller_factory(source: ControllerSource) -> Arc<ControllerSource> {
         Arc::new(source)
     }
@@ -90,7 +94,7 @@ impl Connection {
         let plugin = plugin
             .and_then(|p| p.with_extension(Extension { offer, ..Extension::OFF }))
             .expect("a plug-in")
-            .with_clock(Arc::clone(&clock) as Arc<dyn Clock>);
+            .with_runtime(Arc::clone(&clock));
         let tls = rustls::ClientConfig::builder_with_provider(Arc::new(
             rustls::crypto::ring::default_provider(),
         ))

@@ -29,7 +29,7 @@ impl ConnectionState {
         payload: &mut [u8],
         datagram: usize,
     ) -> Departure {
-        let now = self.clock.now();
+        let now = self.clock.now_sealing();
         let parts = &mut *self.parts.lock();
         let (room, tail) = (parts.stamps.room(), parts.tail());
         let body = payload.len().checked_sub(room + tail);
@@ -81,7 +81,7 @@ impl ConnectionState {
     /// bytes ([`ConnectionState::frame_room`], or 0). The free bytes take the timestamp frame, or
     /// an ACK frame grows into them. `ack_eliciting`: whether the packet is ack-eliciting.
     pub fn finish_packet(&self, packet: u64, ack_eliciting: bool, payload: &mut [u8], room: usize) {
-        let now = self.clock.wire_now();
+        let now = self.clock.wire_time(self.clock.now_sealing());
         let parts = &mut *self.parts.lock();
         parts.signals.on_packet_sent(&parts.negotiation, 0, packet, now, || ack_eliciting);
         if parts.stamps.writes_receipts() {

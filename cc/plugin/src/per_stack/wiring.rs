@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use fathom_cc::Capabilities;
 
 use super::adapter::Factory;
 use super::stack::{
     self, ClientConfig, ConnectError, Connecting, ConnectionError, ControllerFactory, Endpoint,
-    Incoming, ServerConfig, ThisStack, TransportConfig,
+    Incoming, Runtime, ServerConfig, ThisStack, TransportConfig,
 };
 use crate::endpoint::ControllerSource;
 use crate::plugin::{self, ClientCryptoConfig, ServerCryptoConfig, Stack};
@@ -32,6 +33,11 @@ impl Stack for ThisStack {
     type Connecting = Connecting;
     type ConnectError = ConnectError;
     type ConnectionError = ConnectionError;
+    type Runtime = dyn Runtime;
+
+    fn now(runtime: &dyn Runtime) -> Instant {
+        runtime.now()
+    }
 
     fn disable_multipath(transport: &mut TransportConfig) {
         stack::disable_multipath(transport);
