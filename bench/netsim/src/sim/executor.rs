@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -44,6 +45,16 @@ impl Wake for TaskWaker {
     }
 }
 
+/// Number of a [`MainTask`] on the run queue.
+const MAIN: usize = usize::MAX;
+
+/// The future of [`Executor::block_on`].
+pub(crate) struct MainTask<'a> {
+    future: Pin<&'a mut dyn Future<Output = ()>>,
+    handle: Arc<TaskWaker>,
+    waker: Waker,
+}
+
 struct TaskSlot {
     task: Option<Task>,
     handle: Arc<TaskWaker>,
@@ -51,15 +62,19 @@ struct TaskSlot {
 }
 
 /// Reason why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
     /// [`SimHandle::stop`] was called.
+    #[error("the run was stopped")]
     Stopped,
-    /// No event is left.
+    /// No event is left. If a task is not finished, it waits for something that never comes.
+    #[error("no event is left in the simulation")]
     Idle,
     /// The time limit was reached.
+    #[error("the time limit of the run was reached")]
     TimeLimit,
     /// The flag of [`Executor::interrupt_on`] was set.
+    #[error("the run was interrupted")]
     Interrupted,
 }
 
@@ -149,51 +164,117 @@ impl Executor {
 
     /// Runs until [`SimHandle::stop`] is called, no event is left, or the time passes `limit`.
     pub fn run(&mut self, limit: Time) -> Ended {
-        let real = self.sim.core().real.is_some();
-        if real { self.run_in_real_time(limit) } else { self.run_in_virtual_time(limit) }
+        self.run_with(&mut None, limit)
     }
 
-    /// Polls the tasks; returns how the run ended if it was stopped or interrupted.
-    fn poll_tasks_and_flags(&mut self) -> Option<Ended> {
-        self.poll_tasks();
-        if self.sim.0.stop.load(Ordering::Relaxed) {
+    /// Runs until `future` completes, and returns its output. Tasks that are not finished by then
+    /// continue in the next run. The future may borrow, and need not be `Send`.
+    ///
+    /// # Errors
+    /// Returns how the run ended if it ended earlier, as [`Executor::run`] does.
+    pub fn block_on<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+        limit: Time,
+    ) -> Result<T, Ended> {
+        self.drive(future, |executor, main| executor.run_with(main, limit))
+    }
+
+    /// Calls `run` with `future` as the main task. Returns its output, or how the run ended without
+    /// it.
+    pub(crate) fn drive<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+        run: impl FnOnce(&mut Self, &mut Option<MainTask<'_>>) -> Ended,
+    ) -> Result<T, Ended> {
+        let mut output = None;
+        let ended = {
+            let future = pin!(async { output = Some(future.await) });
+            let handle = self.add_to_run_queue(MAIN);
+            let waker = Waker::from(Arc::clone(&handle));
+            run(self, &mut Some(MainTask { future, handle, waker }))
+        };
+        output.ok_or(ended)
+    }
+
+    fn run_with(&mut self, main: &mut Option<MainTask<'_>>, limit: Time) -> Ended {
+        if self.is_virtual() {
+            self.run_in_virtual_time(main, limit)
+        } else {
+            self.run_in_real_time(main, limit)
+        }
+    }
+
+    /// Returns whether the run is in virtual time.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.sim.core().real.is_none()
+    }
+
+    /// Returns the time of the next event, for a loop that advances another clock beside this one;
+    /// `None` if no event is left. Tasks that are ready may add earlier events.
+    pub fn next_event(&self) -> Option<Time> {
+        self.sim.core().next_event()
+    }
+
+    /// Returns whether a task is ready.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_ready_tasks(&self) -> bool {
+        self.sim.0.any_spawned.load(Ordering::Relaxed)
+            || !self.batch.is_empty()
+            || !self.sim.0.ready.lock().is_empty()
+    }
+
+    /// Polls the tasks; returns how the run ended if it was stopped or interrupted, or if `main` is
+    /// complete.
+    pub(crate) fn poll_tasks_and_flags(
+        &mut self,
+        main: &mut Option<MainTask<'_>>,
+    ) -> Option<Ended> {
+        if self.poll_tasks(main).is_ready() || self.sim.0.stop.load(Ordering::Relaxed) {
             return Some(Ended::Stopped);
         }
         self.interrupted().then_some(Ended::Interrupted)
     }
 
-    fn run_in_virtual_time(&mut self, limit: Time) -> Ended {
+    fn run_in_virtual_time(&mut self, main: &mut Option<MainTask<'_>>, limit: Time) -> Ended {
         loop {
-            if let Some(ended) = self.poll_tasks_and_flags() {
+            if let Some(ended) = self.poll_tasks_and_flags(main) {
                 return ended;
             }
-            let mut core = self.sim.core();
-            let Some(at) = core.next_event() else {
-                return Ended::Idle;
-            };
-            if at > limit {
-                core.now = limit;
-                self.sim.0.clock.store(limit.as_nanos(), Ordering::Relaxed);
-                return Ended::TimeLimit;
-            }
-            self.sim.0.clock.store(at.as_nanos(), Ordering::Relaxed);
-            let wake = core.dispatch();
-            drop(core);
-            if let Some(waker) = wake {
-                waker.wake();
+            if let Some(ended) = self.advance(None, limit) {
+                return ended;
             }
         }
+    }
+
+    /// Advances virtual time to the next event, which is handled, or only to `until` if the event is
+    /// later. Returns how the run ended if there is no time to advance to, or none before `limit`.
+    pub(crate) fn advance(&self, until: Option<Time>, limit: Time) -> Option<Ended> {
+        let mut core = self.sim.core();
+        let due = core.next_event().filter(|at| until.is_none_or(|until| *at <= until));
+        let Some(at) = due.or(until) else { return Some(Ended::Idle) };
+        core.now = at.min(limit);
+        self.sim.0.clock.store(core.now.as_nanos(), Ordering::Relaxed);
+        if at > limit {
+            return Some(Ended::TimeLimit);
+        }
+        let wake = due.and_then(|_| core.dispatch());
+        drop(core);
+        if let Some(waker) = wake {
+            waker.wake();
+        }
+        None
     }
 
     /// Handles events when the wall clock has reached their time, and receives datagrams between
     /// them. If the machine is late for a moment, the network's time is late with it, which does
     /// not change how a link behaves.
-    fn run_in_real_time(&mut self, limit: Time) -> Ended {
+    fn run_in_real_time(&mut self, main: &mut Option<MainTask<'_>>, limit: Time) -> Ended {
         let mut ready = Vec::new();
         let mut wall = self.sim.core().wall();
         let mut in_a_row = 0;
         loop {
-            if let Some(ended) = self.poll_tasks_and_flags() {
+            if let Some(ended) = self.poll_tasks_and_flags(main) {
                 return ended;
             }
             let mut core = self.sim.core();
@@ -239,11 +320,7 @@ impl Executor {
         let spawned = std::mem::take(&mut *self.sim.0.spawned.lock());
         for task in spawned {
             let id = self.free.pop().unwrap_or(self.tasks.len());
-            let handle = Arc::new(TaskWaker {
-                id,
-                queued: AtomicBool::new(true),
-                ready: Arc::clone(&self.sim.0.ready),
-            });
+            let handle = self.add_to_run_queue(id);
             let slot =
                 TaskSlot { task: Some(task), waker: Waker::from(Arc::clone(&handle)), handle };
             if id == self.tasks.len() {
@@ -251,11 +328,18 @@ impl Executor {
             } else {
                 self.tasks[id] = slot;
             }
-            self.sim.0.ready.lock().push_back(id);
         }
     }
 
-    fn poll_tasks(&mut self) {
+    /// Puts a new task on the run queue; returns what wakes it.
+    fn add_to_run_queue(&self, id: usize) -> Arc<TaskWaker> {
+        let ready = Arc::clone(&self.sim.0.ready);
+        ready.lock().push_back(id);
+        Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready })
+    }
+
+    /// Polls the tasks until none is ready, or until `main` is complete.
+    fn poll_tasks(&mut self, main: &mut Option<MainTask<'_>>) -> Poll<()> {
         loop {
             if self.sim.0.any_spawned.swap(false, Ordering::Relaxed) {
                 self.adopt_spawned();
@@ -263,10 +347,19 @@ impl Executor {
             let Some(id) = self.batch.pop_front() else {
                 std::mem::swap(&mut self.batch, &mut *self.sim.0.ready.lock());
                 if self.batch.is_empty() {
-                    return;
+                    return Poll::Pending;
                 }
                 continue;
             };
+            if id == MAIN {
+                // A future of an earlier run may still be woken.
+                let Some(MainTask { future, handle, waker }) = main else { continue };
+                handle.queued.store(false, Ordering::Relaxed);
+                if future.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
+                    return Poll::Ready(());
+                }
+                continue;
+            }
             let slot = &mut self.tasks[id];
             slot.handle.queued.store(false, Ordering::Relaxed);
             // A finished task may still be woken by a waker that was kept.
@@ -313,6 +406,42 @@ mod tests {
         assert_eq!(executor.run(Time::from_millis(1_000)), Ended::Idle);
         let ten = Time::from_millis(10);
         assert_eq!(*log.lock(), [("a", ten), ("b", ten), ("c", Time::from_millis(30))]);
+    }
+
+    #[test]
+    fn block_on_returns_the_output_and_keeps_other_tasks() {
+        let mut executor = Executor::new();
+        let sim = executor.sim();
+        let ended = Arc::new(Mutex::new(None));
+        let (task, kept) = (sim.clone(), Arc::clone(&ended));
+        sim.spawn(async move {
+            task.sleep_until(Time::from_millis(30)).await;
+            *kept.lock() = Some(task.time());
+        });
+        let name = String::from("borrowed");
+        let output = executor.block_on(
+            async {
+                sim.sleep_until(Time::from_millis(10)).await;
+                (name.as_str(), sim.time())
+            },
+            Time::from_millis(1_000),
+        );
+        assert_eq!(output, Ok(("borrowed", Time::from_millis(10))));
+        assert_eq!(*ended.lock(), None);
+        assert_eq!(executor.run(Time::from_millis(1_000)), Ended::Idle);
+        assert_eq!(*ended.lock(), Some(Time::from_millis(30)));
+    }
+
+    #[test]
+    fn block_on_says_why_there_is_no_output() {
+        let mut executor = Executor::new();
+        let sim = executor.sim();
+        let never = std::future::pending::<()>;
+        assert_eq!(executor.block_on(never(), Time::from_millis(1)), Err(Ended::Idle));
+        let late = sim.sleep_until(Time::from_millis(500));
+        assert_eq!(executor.block_on(late, Time::from_millis(100)), Err(Ended::TimeLimit));
+        executor.sim().stop();
+        assert_eq!(executor.block_on(never(), Time::from_millis(1)), Err(Ended::Stopped));
     }
 
     #[test]
