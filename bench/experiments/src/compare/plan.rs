@@ -7,7 +7,7 @@ use std::time::Duration;
 use fathom_cc::units::duration_text;
 use fathom_cc::{Invalid, Rate};
 use fathom_netsim::backend::Backend;
-use fathom_netsim::path::{Path, PathSpec};
+use fathom_netsim::path::{CheckedPath, PathSpec};
 use fathom_netsim::queue::QueueSpec;
 
 use super::beside::Beside;
@@ -129,7 +129,7 @@ pub(crate) struct Checked {
     pub(crate) reference: Rate,
     pub(crate) queue: QueueSpec,
     /// Path instead of link and queue; `None` on the built-in network.
-    pub(crate) path: Option<Path>,
+    pub(crate) path: Option<CheckedPath>,
     pub(crate) beside: Vec<Beside>,
     /// Workload of the forward direction. For web traffic on the built-in network, the reverse
     /// direction has it too.
@@ -355,7 +355,7 @@ impl Plan {
     }
 
     /// Returns the checked path; `None` on the built-in network.
-    fn checked_path(&self) -> Result<Option<Path>, PlanError> {
+    fn checked_path(&self) -> Result<Option<CheckedPath>, PlanError> {
         if self.path.is_empty() {
             return Ok(None);
         }

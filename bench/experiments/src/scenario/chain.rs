@@ -7,7 +7,7 @@ use fathom_cc::{Invalid, Rate};
 use serde::{Deserialize, Serialize};
 
 use fathom_netsim::link::Capacity;
-use fathom_netsim::path::{DirectedPath, Path};
+use fathom_netsim::path::{CheckedPath, DirectedPath};
 use fathom_netsim::queue::QueueSpec;
 
 /// Routers in a row.
@@ -21,7 +21,7 @@ pub struct Chain {
     pub access: Access,
     /// The path, as users describe theirs, if the topology is one. The chain then has one link with
     /// the path's nominal rate and queues.
-    pub path: Option<Box<Path>>,
+    pub path: Option<Box<CheckedPath>>,
 }
 
 /// The link between two neighbours. Both directions have the same rate and delay, but a queue each.
@@ -94,7 +94,7 @@ impl Chain {
 
     /// Returns a path as users describe theirs: servers on the left, clients on the right. If the
     /// RTT is a range, clients differ in their RTT.
-    pub fn of_path(path: Path) -> Self {
+    pub fn of_path(path: CheckedPath) -> Self {
         let of = |direction: &DirectedPath| {
             let (capacity, queue) = direction.link.as_ref()?;
             Some((capacity.nominal(), *queue))

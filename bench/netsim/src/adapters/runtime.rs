@@ -43,9 +43,9 @@ impl stack::AsyncTimer for Sleep {
 }
 
 /// Sends the datagrams of a stack's transmit.
-pub(super) fn send(socket: &SimSocket, t: &Transmit<'_>) -> io::Result<()> {
+pub(super) fn send(socket: &SimSocket, t: &Transmit<'_>) {
     let ecn = t.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
-    socket.send(t.destination, t.src_ip, ecn, t.contents, t.segment_size)
+    socket.send(t.destination, t.src_ip, ecn, t.contents, t.segment_size);
 }
 
 /// Copies pending datagrams into the stack's buffers, as many as fit.

@@ -71,7 +71,7 @@ impl Bench {
         self.executor.sim().spawn(async move {
             for n in 0..count {
                 sim.sleep_until(Time::ZERO + every * u32::from(n)).await;
-                client.send(server_address(0), None, Some(Ecn::Ect0), &[n; 972], None).unwrap();
+                client.send(server_address(0), None, Some(Ecn::Ect0), &[n; 972], None);
             }
         });
     }
@@ -191,7 +191,7 @@ fn flows_overtake_each_other_behind_a_kernel_queue_that_schedules() {
     bench.executor.sim().spawn(async move {
         sim.sleep_until(Time::from_millis(1)).await;
         for n in 0..10u8 {
-            client.send(server_address(u32::from(n % 2)), None, None, &[n / 2; 972], None).unwrap();
+            client.send(server_address(u32::from(n % 2)), None, None, &[n / 2; 972], None);
         }
     });
     let (from, others, to, towards) = overtaking(10);

@@ -38,7 +38,7 @@ pub use models::{MODELS, Model};
 pub use policer::Policer;
 pub use presets::{PRESETS, Preset};
 pub use reorder::{Distance, Reorder};
-pub use spec::{DirectedPath, Path, PathSpec, parse_range};
+pub use spec::{CheckedPath, DirectedPath, PathSpec, parse_range};
 pub use trace::{Trace, TraceError};
 
 pub(crate) use trace::TraceCursor;

@@ -164,9 +164,10 @@ pub struct DirectedPath {
     pub impairments: Impairments,
 }
 
-/// A checked path.
+/// A path whose options are checked. [`SimHandle::add_path`](crate::sim::SimHandle::add_path) adds
+/// it to a simulation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Path {
+pub struct CheckedPath {
     /// Smallest and largest base RTT. The delay of each direction is half of the smallest.
     pub rtt: (Duration, Duration),
     /// Server to client.
@@ -206,7 +207,7 @@ impl PathSpec {
     ///
     /// # Errors
     /// Returns an error that names the first wrong option and says what to write instead.
-    pub fn check_simulated(&self) -> Result<Path, Invalid> {
+    pub fn check_simulated(&self) -> Result<CheckedPath, Invalid> {
         let path = self.check()?;
         let rebinds = |e: &&PathEvent| {
             matches!(e, PathEvent::Rebind { .. } | PathEvent::RebindAfterHandshake)
@@ -224,7 +225,7 @@ impl PathSpec {
     ///
     /// # Errors
     /// Returns an error that names the first wrong option and says what to write instead.
-    pub fn check(&self) -> Result<Path, Invalid> {
+    pub fn check(&self) -> Result<CheckedPath, Invalid> {
         let spec = self.expanded()?;
         let events = spec.events()?;
         let rtt = read_set("rtt", spec.rtt.as_deref(), parse_rtt)?;
@@ -246,7 +247,7 @@ impl PathSpec {
                 .in_field("event"));
         }
         let direction = |up: bool| spec.direction(up, (delays[usize::from(up)], rtt.1), &events);
-        Ok(Path { rtt, down: direction(false)?, up: direction(true)? })
+        Ok(CheckedPath { rtt, down: direction(false)?, up: direction(true)? })
     }
 
     /// Returns one direction with this propagation delay. The largest RTT sets the default of its
@@ -361,7 +362,7 @@ impl Preset {
     }
 }
 
-impl Path {
+impl CheckedPath {
     /// Checks that QUIC connections can complete over the path.
     ///
     /// # Errors

@@ -41,7 +41,8 @@ impl UdpSocket for SimSocket {
     }
 
     fn try_send(&self, batch: &Transmit<'_>) -> io::Result<()> {
-        self.send(batch.to, batch.from, batch.ecn, batch.contents, batch.segment)
+        self.send(batch.to, batch.from, batch.ecn, batch.contents, batch.segment);
+        Ok(())
     }
 
     fn wait_writable(self: Arc<Self>) -> Box<dyn WaitWritable> {

@@ -112,7 +112,7 @@ mod tests {
             let (sim, client) = (sim.clone(), client.clone());
             executor.sim().spawn(async move {
                 sim.sleep_until(Time::from_nanos(at * 1_000)).await;
-                client.send(server_address(flow), None, None, &vec![0; size], None).unwrap();
+                client.send(server_address(flow), None, None, &vec![0; size], None);
             });
         }
         executor.run(Time::from_millis(1_000));

@@ -122,19 +122,13 @@ mod tests {
             if up {
                 task.count_client(flow);
             }
-            let sender = if up { client } else { server };
+            let server_address = server_address(flow);
+            let (sender, to) =
+                if up { (client, server_address) } else { (server, client.address()) };
             for (at, count) in bursts {
                 task.sleep_until(Time::ZERO + at).await;
                 for _ in 0..count {
-                    sender
-                        .send(
-                            server_address(flow),
-                            Some(server_address(flow).ip()),
-                            None,
-                            &[0; 972],
-                            None,
-                        )
-                        .unwrap();
+                    sender.send(to, Some(server_address.ip()), None, &[0; 972], None);
                 }
             }
         });

@@ -1,5 +1,6 @@
 //! Forwarding of a packet from its sender over each link to its receiver.
 
+use std::net::{IpAddr, SocketAddr};
 use std::task::Waker;
 
 use fathom_units::Time;
@@ -12,15 +13,22 @@ use crate::link::{Purpose, Verdict};
 use crate::path::{Departure, Leaving};
 
 impl Core {
-    /// Sends one datagram of a stack into the network, through this socket.
+    /// Sends one datagram of a stack into the network, through this socket. As in a real network, a
+    /// datagram without a receiver vanishes.
     pub(crate) fn send(
         &mut self,
         socket: SocketId,
-        from_server: bool,
-        flow: u32,
+        to: SocketAddr,
+        from: Option<IpAddr>,
         ecn: Option<Ecn>,
         bytes: &[u8],
     ) {
+        let Some((flow, direction)) = self.net.resolve(socket, to, from) else {
+            self.net.stats.sent += 1;
+            self.net.stats.unroutable += 1;
+            return;
+        };
+        let from_server = direction == Direction::Down;
         let wire = bytes.len() as u32 + WIRE_OVERHEAD;
         let Some(packet) = self.take(from_server, flow, ecn, wire, bytes) else { return };
         match self.real.as_ref().and_then(|real| real.edge(socket.0, false)) {
@@ -104,6 +112,10 @@ impl Core {
         if let Some(local) = flow.local {
             self.arrived(index, receiver);
             self.deliver_to_agent(index, local);
+            return None;
+        }
+        if p.direction == Direction::Down && p.client != self.net.client_address(group) {
+            self.net.drop_unroutable(index);
             return None;
         }
         if let Some(hop) = self.real.as_ref().and_then(|real| real.edge(receiver.0, true)) {

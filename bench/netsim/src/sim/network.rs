@@ -1,10 +1,8 @@
-//! The virtual network: sockets, flows, and the links that their packets cross.
-//!
-//! A flow is one connection. It belongs to a [`Group`], which names its sockets and the links of
-//! its path. The flow's own part is its DelayBox: in each direction, half of its client-side and
-//! half of its server-side delay (PackMime's use of DelayBox, ns-2).
+//! The virtual network: sockets, flows, and the links that their packets cross. The module `sim`
+//! describes flows and their addresses.
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -15,6 +13,7 @@ use parking_lot::Mutex;
 use super::direction::Direction;
 use super::flow_counts::{FlowCounts, FlowSpans};
 use super::needs::Needs;
+use super::socket::{PORT, client_address, flow_of};
 use crate::hash::StableHash;
 use crate::link::{Link, Purpose};
 use crate::path::Impairer;
@@ -90,12 +89,17 @@ impl Path {
     }
 }
 
-/// Flows that share sockets and links.
+/// Flows that share sockets and links. A socket may be the client of some groups and the server of
+/// others.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Socket that opens connections.
+    /// Socket that opens connections, made by [`SimHandle::client_socket`] or by
+    /// [`SimHandle::server_socket`].
+    ///
+    /// [`SimHandle::client_socket`]: super::SimHandle::client_socket
+    /// [`SimHandle::server_socket`]: super::SimHandle::server_socket
     pub client: SocketId,
-    /// Socket that accepts connections.
+    /// Socket that accepts connections, made by either.
     pub server: SocketId,
     /// Server to client.
     pub down: Path,
@@ -117,9 +121,18 @@ pub(crate) struct Flow {
     pub(crate) local: Option<Local>,
 }
 
+/// Address of a flow's client as servers see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientAddress {
+    pub(crate) socket: SocketId,
+    pub(crate) port: u16,
+}
+
 pub(crate) struct Packet {
     pub(crate) flow: u32,
     pub(crate) direction: Direction,
+    /// Address of the client when the packet was sent.
+    pub(crate) client: ClientAddress,
     pub(crate) hop: u16,
     pub(crate) ecn: Option<Ecn>,
     /// Time at which the sender sent the packet.
@@ -141,6 +154,8 @@ impl Packet {
 pub(crate) struct Socket {
     pub(crate) inbox: VecDeque<u32>,
     pub(crate) waker: Option<Waker>,
+    /// Port at which servers see the socket.
+    pub(crate) port: u16,
 }
 
 /// Observer of every datagram of one flow's server.
@@ -165,7 +180,7 @@ pub struct NetStats {
     pub impaired: u64,
     /// Duplicates made by impairments, in addition to the datagrams sent.
     pub duplicated: u64,
-    /// Datagrams sent for a flow that does not exist.
+    /// Datagrams to an address that belongs to no flow of their socket, or no longer to a client.
     pub unroutable: u64,
     /// Datagrams lost by the kernel's sockets, in a real-time run.
     pub lost: u64,
@@ -232,7 +247,7 @@ impl Network {
     }
 
     pub(crate) fn add_socket(&mut self) -> SocketId {
-        self.sockets.push(Socket { inbox: VecDeque::new(), waker: None });
+        self.sockets.push(Socket { inbox: VecDeque::new(), waker: None, port: PORT });
         SocketId(self.sockets.len() as u16 - 1)
     }
 
@@ -335,8 +350,39 @@ impl Network {
         self.hash.value()
     }
 
-    pub(crate) fn client_of(&self, flow: u32) -> SocketId {
-        self.groups[self.flows[flow as usize].group.0 as usize].client
+    /// Returns the group of a flow, if the flow exists.
+    pub(crate) fn group_of(&self, flow: u32) -> Option<&Group> {
+        Some(&self.groups[self.flows.get(flow as usize)?.group.0 as usize])
+    }
+
+    /// Returns the address at which servers see the client of a group.
+    pub(crate) fn client_address(&self, group: &Group) -> ClientAddress {
+        let port = self.sockets[usize::from(group.client.0)].port;
+        ClientAddress { socket: group.client, port }
+    }
+
+    /// Returns the flow and direction of a datagram that `socket` sends; `None` if it has no
+    /// receiver.
+    pub(crate) fn resolve(
+        &self,
+        socket: SocketId,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+    ) -> Option<(u32, Direction)> {
+        if let Some(flow) = flow_of(to.ip()) {
+            let sends = self.group_of(flow)?.client == socket && to.port() == PORT;
+            return sends.then_some((flow, Direction::Up));
+        }
+        let flow = from.and_then(flow_of)?;
+        let group = self.group_of(flow)?;
+        let sends = group.server == socket && to == client_address(self.client_address(group));
+        sends.then_some((flow, Direction::Down))
+    }
+
+    /// Handles a packet whose client no longer has the address that the packet was sent to.
+    pub(crate) fn drop_unroutable(&mut self, index: u32) {
+        self.stats.unroutable += 1;
+        self.release(index);
     }
 
     pub(crate) fn clear_wakers(&mut self) -> Vec<Option<Waker>> {
@@ -395,13 +441,13 @@ impl Network {
     pub(crate) fn duplicate_packet(&mut self, index: u32) -> u32 {
         self.stats.duplicated += 1;
         let p = &mut self.packets[index as usize];
-        let (sent, flow, direction, ecn, wire, hop, purpose) =
-            (p.sent, p.flow, p.direction, p.ecn, p.wire, p.hop, p.purpose);
+        let (sent, flow, direction, ecn, wire) = (p.sent, p.flow, p.direction, p.ecn, p.wire);
+        let (hop, purpose, client) = (p.hop, p.purpose, p.client);
         let data = std::mem::take(&mut p.data);
         let copy = self.store(sent, flow, direction, ecn, wire, &data);
         self.packets[index as usize].data = data;
         let twin = &mut self.packets[copy as usize];
-        (twin.hop, twin.purpose) = (hop, purpose);
+        (twin.hop, twin.purpose, twin.client) = (hop, purpose, client);
         copy
     }
 
@@ -447,10 +493,13 @@ impl Network {
         wire: u32,
         bytes: &[u8],
     ) -> u32 {
+        let group = self.flows[flow as usize].group;
+        let client = self.client_address(&self.groups[usize::from(group.0)]);
         if let Some(index) = self.free.pop() {
             let p = &mut self.packets[index as usize];
             p.flow = flow;
             p.direction = direction;
+            p.client = client;
             p.hop = 0;
             p.ecn = ecn;
             p.sent = sent;
@@ -463,6 +512,7 @@ impl Network {
         self.packets.push(Packet {
             flow,
             direction,
+            client,
             hop: 0,
             ecn,
             sent,

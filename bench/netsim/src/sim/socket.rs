@@ -1,14 +1,11 @@
-//! Sockets of the simulation; `crate::adapters` hands them to the stacks.
-//!
-//! Each connection is its own flow, although all connections of a group share two sockets. The
-//! client opens flow `n` to the server address whose low 32 bits are `n`, and the server answers
-//! from that address.
+//! Sockets of the simulation; `crate::adapters` hands them to the stacks. The module `sim`
+//! describes their addresses.
 
 use std::fmt;
-use std::io;
+use std::future::poll_fn;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use fathom_units::Time;
@@ -20,9 +17,10 @@ use crate::path::{Impairer, ImpairmentCounts};
 use super::direction::Direction;
 use super::flow_counts::{FlowCounts, FlowSpans};
 use super::handle::SimHandle;
-use super::network::{Ecn, Group, GroupId, LinkId, NetStats, SocketId, Tap};
+use super::network::{ClientAddress, Ecn, Group, GroupId, LinkId, NetStats, SocketId, Tap};
 
-const PORT: u16 = 443;
+/// Port of every address until a client is rebound.
+pub(super) const PORT: u16 = 443;
 /// Datagrams a stack may send at once (Linux GSO allows 64; quinn uses at most 10).
 pub const SEGMENTS: usize = 10;
 
@@ -35,14 +33,15 @@ fn server_ip(flow: u32) -> IpAddr {
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0x5e, 0, 0, (flow >> 16) as u16, flow as u16))
 }
 
-fn client_address(socket: SocketId) -> SocketAddr {
-    SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0xc1, 0, 0, 0, socket.0)), PORT)
+pub(super) fn client_address(client: ClientAddress) -> SocketAddr {
+    let ip = Ipv6Addr::new(0xfd00, 0, 0, 0xc1, 0, 0, 0, client.socket.0);
+    SocketAddr::new(IpAddr::V6(ip), client.port)
 }
 
 /// Returns the flow whose server answers at this address.
 pub fn flow_of(ip: IpAddr) -> Option<u32> {
     match ip {
-        IpAddr::V6(v6) if v6.segments()[3] == 0x5e => {
+        IpAddr::V6(v6) if v6.segments()[..6] == [0xfd00, 0, 0, 0x5e, 0, 0] => {
             Some(u32::from(v6.segments()[6]) << 16 | u32::from(v6.segments()[7]))
         }
         _ => None,
@@ -55,12 +54,14 @@ impl SimHandle {
         self.core().net.add_link(link)
     }
 
-    /// Adds a socket that opens connections.
+    /// Adds a socket at an address of a client. As the server of a [`Group`], it also accepts
+    /// connections.
     pub fn client_socket(&self) -> SimSocket {
         self.socket(false)
     }
 
-    /// Adds a socket that accepts connections.
+    /// Adds a socket at the addresses of servers. As the client of a [`Group`], it also opens
+    /// connections.
     pub fn server_socket(&self) -> SimSocket {
         self.socket(true)
     }
@@ -75,8 +76,17 @@ impl SimHandle {
         self.core().net.add_group(group)
     }
 
-    /// Replaces the paths of a group. Packets that have not entered their next hop take the new
-    /// paths.
+    /// Moves a socket to a new port, as a NAT does that has forgotten its mappings: servers see the
+    /// socket's datagrams come from the new port, and datagrams to the old port are lost. Only
+    /// affects flows of which the socket is the client.
+    pub fn rebind(&self, socket: SocketId) {
+        let port = &mut self.core().net.sockets[usize::from(socket.0)].port;
+        *port = port.checked_add(1).unwrap_or(PORT);
+    }
+
+    /// Replaces the paths of a group, or its client: a client that migrates sends through another
+    /// socket, and datagrams to the old one are lost. Packets that have not entered their next hop
+    /// take the new paths.
     pub fn set_group(&self, id: GroupId, group: Group) {
         self.core().net.set_group(id, group);
     }
@@ -241,10 +251,16 @@ impl SimSocket {
 
     /// Returns the address to which the socket is bound.
     pub fn address(&self) -> SocketAddr {
-        if self.server_side { server_address(0) } else { client_address(self.id) }
+        if self.server_side {
+            server_address(0)
+        } else {
+            client_address(ClientAddress { socket: self.id, port: PORT })
+        }
     }
 
-    /// Sends `contents`, split into datagrams of `segment` bytes.
+    /// Sends `contents`, split into datagrams of `segment` bytes. A server passes the address
+    /// `from` at which it was contacted. Datagrams that have no receiver vanish
+    /// ([`NetStats::unroutable`]).
     pub fn send(
         &self,
         to: SocketAddr,
@@ -252,16 +268,23 @@ impl SimSocket {
         ecn: Option<Ecn>,
         contents: &[u8],
         segment: Option<usize>,
-    ) -> io::Result<()> {
-        let server_ip = if self.server_side { from } else { Some(to.ip()) };
-        let flow = server_ip.and_then(flow_of).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::AddrNotAvailable, "not an address of the virtual network")
-        })?;
+    ) {
         let mut core = self.sim.core();
         for datagram in contents.chunks(segment.unwrap_or(contents.len()).max(1)) {
-            core.send(self.id, self.server_side, flow, ecn, datagram);
+            core.send(self.id, to, from, ecn, datagram);
         }
-        Ok(())
+    }
+
+    /// Waits for a datagram; returns its contents and metadata.
+    pub async fn recv(&self) -> (Vec<u8>, Received) {
+        poll_fn(|cx| {
+            let mut datagram = None;
+            self.receive(1, cx.waker(), |_, bytes, received| {
+                datagram = Some((bytes.to_vec(), received));
+            });
+            datagram.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 
     /// Takes up to `room` datagrams, and calls `copy` with the index, bytes and metadata of each.
@@ -281,7 +304,7 @@ impl SimSocket {
             let (from, to) = match p.direction {
                 // The server sees all clients of a group at one address, and distinguishes flows by
                 // its own address.
-                Direction::Up => (client_address(net.client_of(p.flow)), Some(server_ip(p.flow))),
+                Direction::Up => (client_address(p.client), Some(server_ip(p.flow))),
                 Direction::Down => (server_address(p.flow), None),
             };
             copy(count, &p.data, Received { len: p.data.len(), ecn: p.ecn, from, to });
@@ -297,5 +320,95 @@ impl SimSocket {
             kept => *kept = Some(waker.clone()),
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{Ended, Executor, Path};
+
+    const LIMIT: Time = Time::from_millis(10_000);
+
+    /// Adds a flow of `client` to `server` over 10 ms each way.
+    fn flow(sim: &SimHandle, client: &SimSocket, server: &SimSocket) -> (GroupId, u32) {
+        let [down, up] = [(); 2].map(|()| Path::direct(Duration::from_millis(10)));
+        let group = sim.add_group(Group { client: client.id(), server: server.id(), down, up });
+        (group, sim.add_flow(group))
+    }
+
+    fn send(socket: &SimSocket, to: SocketAddr, from: Option<IpAddr>, text: &str) {
+        socket.send(to, from, None, text.as_bytes(), None);
+    }
+
+    #[test]
+    fn a_server_opens_connections_too() {
+        let mut executor = Executor::new();
+        let sim = executor.sim();
+        let (client, server) = (sim.client_socket(), sim.server_socket());
+        let (_, there) = flow(&sim, &client, &server);
+        let (_, back) = flow(&sim, &server, &client);
+        let talk = async {
+            send(&client, server_address(there), None, "a");
+            let (text, asked) = server.recv().await;
+            assert_eq!((&text[..], asked.from), (&b"a"[..], client.address()));
+            send(&server, asked.from, asked.to, "b");
+            let (text, answer) = client.recv().await;
+            assert_eq!((&text[..], answer.from), (&b"b"[..], server_address(there)));
+            send(&server, server_address(back), None, "c");
+            let (text, asked) = client.recv().await;
+            assert_eq!((&text[..], asked.to), (&b"c"[..], Some(server_ip(back))));
+            send(&client, asked.from, asked.to, "d");
+            assert_eq!(server.recv().await.1.from, server_address(back));
+            sim.time()
+        };
+        assert_eq!(executor.block_on(talk, LIMIT), Ok(Time::from_millis(40)));
+    }
+
+    #[test]
+    fn datagrams_to_unknown_addresses_vanish() {
+        let mut executor = Executor::new();
+        let sim = executor.sim();
+        let (client, server) = (sim.client_socket(), sim.server_socket());
+        let (_, number) = flow(&sim, &client, &server);
+        send(&client, server_address(number + 1), None, "no such flow");
+        send(&client, "192.0.2.1:443".parse().unwrap(), None, "no address of the network");
+        send(&sim.client_socket(), server_address(number), None, "a flow of another socket");
+        send(&server, client.address(), None, "no flow is open from here");
+        assert_eq!(executor.block_on(server.recv(), LIMIT).map(|_| ()), Err(Ended::Idle));
+        let stats = sim.net_stats();
+        assert_eq!((stats.sent, stats.unroutable, stats.in_transit), (4, 4, 0));
+    }
+
+    #[test]
+    fn a_rebound_client_has_a_new_port_and_loses_datagrams_to_the_old_one() {
+        let mut executor = Executor::new();
+        let sim = executor.sim();
+        let (client, server) = (sim.client_socket(), sim.server_socket());
+        let (group, number) = flow(&sim, &client, &server);
+        let talk = async {
+            send(&client, server_address(number), None, "before");
+            let old = server.recv().await.1;
+            send(&server, old.from, old.to, "in transit");
+            sim.rebind(client.id());
+            send(&server, old.from, old.to, "too late");
+            send(&client, server_address(number), None, "after");
+            let new = server.recv().await.1;
+            assert_ne!(new.from, old.from);
+            assert_eq!(new.from.ip(), old.from.ip());
+            send(&server, new.from, new.to, "arrives");
+            assert_eq!(client.recv().await.0, b"arrives");
+
+            let other = sim.client_socket();
+            let [down, up] = [(); 2].map(|()| Path::direct(Duration::from_millis(10)));
+            sim.set_group(group, Group { client: other.id(), server: server.id(), down, up });
+            send(&other, server_address(number), None, "migrated");
+            let migrated = server.recv().await.1;
+            assert_eq!(migrated.from, other.address());
+            send(&server, migrated.from, migrated.to, "arrives");
+            assert_eq!(other.recv().await.0, b"arrives");
+        };
+        assert_eq!(executor.block_on(talk, LIMIT), Ok(()));
+        assert_eq!(sim.net_stats().unroutable, 2);
     }
 }
