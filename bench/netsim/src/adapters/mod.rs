@@ -1,5 +1,5 @@
-//! The simulation as a runtime for QUIC stacks. The types of the stacks are used only in this
-//! folder.
+//! The simulation as a runtime for QUIC stacks and for tokio programs. The types of stacks and of
+//! tokio are used only in this folder.
 
 // `runtime.rs` is loaded twice on purpose: once on the types of each stack.
 #![allow(clippy::duplicate_mod)]
@@ -8,3 +8,5 @@
 mod noq;
 #[cfg(feature = "quinn")]
 mod quinn;
+#[cfg(feature = "tokio")]
+mod tokio;

@@ -3,12 +3,12 @@
 //! | file | contents |
 //! |---|---|
 //! | `sim.rs` | the simulation |
-//! | `tokio.rs` | tokio, with the kernel's sockets; feature `tokio` |
+//! | `tokio.rs` | tokio, with the kernel's sockets; feature `tokio-sockets` |
 //!
 //! quinn and noq have such traits of their own; `crate::adapters` implements those.
 
 mod sim;
-#[cfg(feature = "tokio")]
+#[cfg(feature = "tokio-sockets")]
 mod tokio;
 
 use std::future::Future;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-#[cfg(feature = "tokio")]
+#[cfg(feature = "tokio-sockets")]
 pub use self::tokio::{TokioRuntime, TokioSocket};
 use crate::sim::Ecn;
 
