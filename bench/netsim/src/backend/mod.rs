@@ -6,6 +6,7 @@
 //! | `router_link.rs` | a link that the kernel may replace |
 //! | `attach.rs` | attaches a configured simulation to its backend |
 //! | `real_time.rs` | the wall clock and the kernel's sockets |
+//! | `run.rs` | the executor's loop in real time |
 //! | `kernel_hop.rs` | two sockets, and the packets in transit between them |
 //! | `transit.rs` | packets on their kernel hops |
 //! | `netem/` | links emulated by the kernel |
@@ -17,6 +18,7 @@ mod name;
 pub mod netem;
 pub(crate) mod real_time;
 mod router_link;
+mod run;
 #[cfg(test)]
 mod tests;
 mod transit;

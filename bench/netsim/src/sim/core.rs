@@ -8,6 +8,9 @@ use super::event_queue::EventQueue;
 use super::network::{AgentId, Ecn, LinkId, Network};
 use super::open_bundles::Bundles;
 use super::timers::{TimerKey, Timers};
+#[cfg(not(feature = "real-time"))]
+use super::virtual_only::RealTime;
+#[cfg(feature = "real-time")]
 use crate::backend::real_time::RealTime;
 
 /// An event of the simulation.

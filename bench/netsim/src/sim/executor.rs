@@ -1,12 +1,11 @@
 //! The simulation's executor: tasks, the event queue, and the loop that advances time.
 
 use std::collections::VecDeque;
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fathom_units::Time;
 use parking_lot::Mutex;
@@ -17,15 +16,6 @@ use super::handle::{SimHandle, SimInner, Task};
 use super::network::Network;
 use super::open_bundles::Bundles;
 use super::timers::Timers;
-use crate::backend::real_time::{KernelLink, Punctuality, RealTime};
-
-/// Largest number of events that a real-time run handles between two checks of its sockets.
-const IN_A_ROW: u32 = 32;
-/// Time by which events may be early, so that they are handled together with others: each wait
-/// costs 50 µs of CPU in User-Mode Linux.
-const TOGETHER: Duration = Duration::from_micros(250);
-/// Longest wait. Packets still in transit when nothing else happens for this long are lost.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Puts its task back on the run queue, at most once.
 struct TaskWaker {
@@ -137,31 +127,6 @@ impl Executor {
         self.sim.clone()
     }
 
-    /// Switches the run to wall-clock time. Its datagrams cross the kernel's loopback on their way
-    /// into the network and out of it. All sockets must exist by then.
-    ///
-    /// # Errors
-    /// Returns an error if the kernel refuses a socket.
-    pub(crate) fn through_loopback(&mut self) -> io::Result<()> {
-        let mut core = self.sim.core();
-        core.real = Some(Box::new(RealTime::edges(core.net.sockets.len())?));
-        Ok(())
-    }
-
-    /// Switches the run to wall-clock time and replaces these links by the kernel's.
-    ///
-    /// # Errors
-    /// Returns an error if a socket cannot be used.
-    pub(crate) fn through_kernel_links(&mut self, links: Vec<KernelLink>) -> io::Result<()> {
-        self.sim.core().real = Some(Box::new(RealTime::links(links)?));
-        Ok(())
-    }
-
-    /// Returns how well the machine kept up with a real-time run; `None` in virtual time.
-    pub fn punctuality(&self) -> Option<Punctuality> {
-        self.sim.core().real.as_ref().map(|real| real.punctuality())
-    }
-
     /// Runs until [`SimHandle::stop`] is called, no event is left, or the time passes `limit`.
     pub fn run(&mut self, limit: Time) -> Ended {
         self.run_with(&mut None, limit)
@@ -198,11 +163,11 @@ impl Executor {
     }
 
     fn run_with(&mut self, main: &mut Option<MainTask<'_>>, limit: Time) -> Ended {
-        if self.is_virtual() {
-            self.run_in_virtual_time(main, limit)
-        } else {
-            self.run_in_real_time(main, limit)
+        #[cfg(feature = "real-time")]
+        if !self.is_virtual() {
+            return self.run_in_real_time(main, limit);
         }
+        self.run_in_virtual_time(main, limit)
     }
 
     /// Returns whether the run is in virtual time.
@@ -254,7 +219,7 @@ impl Executor {
         let due = core.next_event().filter(|at| until.is_none_or(|until| *at <= until));
         let Some(at) = due.or(until) else { return Some(Ended::Idle) };
         core.now = at.min(limit);
-        self.sim.0.clock.store(core.now.as_nanos(), Ordering::Relaxed);
+        self.sim.set_clock(core.now);
         if at > limit {
             return Some(Ended::TimeLimit);
         }
@@ -264,51 +229,6 @@ impl Executor {
             waker.wake();
         }
         None
-    }
-
-    /// Handles events when the wall clock has reached their time, and receives datagrams between
-    /// them. If the machine is late for a moment, the network's time is late with it, which does
-    /// not change how a link behaves.
-    fn run_in_real_time(&mut self, main: &mut Option<MainTask<'_>>, limit: Time) -> Ended {
-        let mut ready = Vec::new();
-        let mut wall = self.sim.core().wall();
-        let mut in_a_row = 0;
-        loop {
-            if let Some(ended) = self.poll_tasks_and_flags(main) {
-                return ended;
-            }
-            let mut core = self.sim.core();
-            if wall > limit {
-                core.now = core.now.max(limit);
-                return Ended::TimeLimit;
-            }
-            let next = core.next_event();
-            let wakers = if !ready.is_empty() {
-                core.now = core.now.max(next.map_or(wall, |next| wall.min(next)));
-                core.receive_ready(&mut ready)
-            } else if let Some(at) = next.filter(|at| *at <= wall + TOGETHER && in_a_row < IN_A_ROW)
-            {
-                in_a_row += 1;
-                core.record_lateness(wall.since(at));
-                core.dispatch().into_iter().collect()
-            } else {
-                in_a_row = 0;
-                let last = next.is_none();
-                if last && !core.in_transit() {
-                    return Ended::Idle;
-                }
-                let until = next.map_or(PATIENCE, |at| at.since(wall));
-                core.wait(until.min(PATIENCE), &mut ready);
-                wall = core.wall();
-                if last && ready.is_empty() {
-                    core.abandon_in_transit();
-                }
-                Vec::new()
-            };
-            self.sim.0.clock.store(wall.max(core.now).as_nanos(), Ordering::Relaxed);
-            drop(core);
-            wakers.into_iter().for_each(Waker::wake);
-        }
     }
 
     /// Returns the number of events processed so far.

@@ -48,6 +48,11 @@ impl SimHandle {
         Time::from_nanos(self.0.clock.load(Ordering::Relaxed))
     }
 
+    /// Sets the time that tasks read to that of the core.
+    pub(crate) fn set_clock(&self, now: Time) {
+        self.0.clock.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
     /// Returns the current time as the [`Instant`] that the stacks see.
     pub fn instant(&self) -> Instant {
         self.0.base + self.time().since(Time::ZERO)

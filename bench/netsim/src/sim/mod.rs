@@ -43,6 +43,7 @@
 //! | `needs.rs` | bytes that flows need to send, to recognise duplicates |
 //! | `socket.rs` | sockets, and all functions of the handle that concern the network |
 //! | `timers.rs`, `sleep.rs` | timers, and the futures that wait for them |
+//! | `virtual_only.rs` | stands for real time without the feature `real-time` |
 //! | `agent.rs` | traffic sources inside the network instead of in tasks |
 
 mod add_path;
@@ -62,9 +63,13 @@ mod scheduled;
 mod sleep;
 mod socket;
 mod timers;
+#[cfg(not(feature = "real-time"))]
+mod virtual_only;
 
 pub use agent::AgentTimer;
 pub use core::{Agent, Arrived, Wire};
+#[cfg(feature = "real-time")]
+pub(crate) use executor::MainTask;
 pub use executor::{Ended, Executor};
 pub use flow_counts::{FlowCounts, FlowSpans, START_UP};
 pub use handle::SimHandle;
