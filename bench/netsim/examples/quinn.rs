@@ -3,8 +3,7 @@
 use std::{error::Error, net::SocketAddr, sync::Arc, time::Duration};
 
 use fathom_netsim::sim::{Executor, Group, Path, server_address};
-use fathom_netsim::{link::Link, queue::QueueSpec};
-use fathom_units::{Rate, Time};
+use fathom_netsim::{Rate, Time, link::Link, queue::QueueSpec};
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 

@@ -2,9 +2,9 @@
 //! The module `program` uses only tokio and quinn; `simulate` is all the glue.
 use std::{error::Error, sync::Arc, time::Duration};
 
+use fathom_netsim::Time;
 use fathom_netsim::path::PathSpec;
 use fathom_netsim::sim::{Executor, Group, server_address};
-use fathom_units::Time;
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 

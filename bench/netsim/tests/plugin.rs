@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fathom_netsim::Time;
 use fathom_netsim::path::PathSpec;
 use fathom_netsim::sim::{Executor, Group, SimHandle, server_address};
 use fathom_quinn::{Plugin, Report, monitor};
-use fathom_units::Time;
 use parking_lot::Mutex;
 use quinn::{Connection, Endpoint, EndpointConfig, TransportConfig};
 use rustls::pki_types::PrivatePkcs8KeyDer;

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use fathom_netsim::Time;
 use fathom_netsim::sim::{Ended, Executor};
-use fathom_units::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
