@@ -36,7 +36,7 @@ fn failed_requests_have_the_reason_of_their_connection() {
         assert_eq!(g.failures.values().sum::<u64>(), g.failed, "{stack}: {:?}", g.failures);
         let (reason, count) = g.failures.iter().next().unwrap();
         assert_eq!(*count, 2, "{stack}: {:?}", g.failures);
-        assert!(reason.contains("timed out"), "{stack}: {reason}");
+        assert!(reason.contains("timed out") && g.timed_out == 2, "{stack}: {reason}");
     }
 }
 

@@ -7,6 +7,8 @@ mod priority;
 mod server;
 mod tls;
 
+use fathom_stacks::{Close, CloseKind};
+
 pub use client::{Ask, Fetched, Requests};
 pub use live::{LiveRequest, Piece};
 pub(crate) use live::{push, send_buffer};
@@ -21,6 +23,22 @@ pub const ALPN: &[u8] = b"h3";
 /// Error code H3_NO_ERROR (RFC 9114 §8.1).
 pub(crate) const NO_ERROR: u32 = 0x100;
 
+/// Reason why a connection was lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Lost {
+    /// The reason in the stack's words.
+    pub text: String,
+    /// Whether the connection was idle or got no answer for too long.
+    pub timed_out: bool,
+}
+
+impl From<Close> for Lost {
+    fn from(close: Close) -> Self {
+        Self { timed_out: close.kind == CloseKind::Timeout, text: close.text }
+    }
+}
+
 /// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
@@ -29,7 +47,7 @@ pub enum HttpError {
     Connect(String),
     /// The QUIC handshake failed or the connection was lost.
     #[error("connection: {0}")]
-    Connection(String),
+    Connection(Lost),
     /// The HTTP/3 connection failed.
     #[error("HTTP/3 connection: {0}")]
     Http(#[from] h3::error::ConnectionError),
@@ -61,8 +79,13 @@ impl HttpError {
     pub fn reason(&self) -> String {
         match self {
             Self::Length { .. } => "the body is not of the length requested".into(),
-            Self::Connection(why) => why.clone(),
+            Self::Connection(lost) => lost.text.clone(),
             other => other.to_string(),
         }
+    }
+
+    /// Returns whether the connection of the request timed out.
+    pub fn timed_out(&self) -> bool {
+        matches!(self, Self::Connection(lost) if lost.timed_out)
     }
 }

@@ -21,9 +21,9 @@ pub(crate) struct FailedRequests {
     known: Option<&'static str>,
 }
 
-/// Returns a fault of the stack that may cause these reasons.
-fn known_fault(stack: Stack, reasons: &BTreeMap<&str, u64>) -> Option<&'static str> {
-    let timed_out = reasons.keys().any(|reason| reason.contains("timed out"));
+/// Returns a fault of the stack that may cause failures like these.
+fn known_fault(stack: Stack, groups: &[&GroupOutcome]) -> Option<&'static str> {
+    let timed_out = groups.iter().any(|group| group.timed_out > 0);
     // `Assembler::defragment` of noq-proto 1.4.0 treats all data below the number of bytes read as
     // already read, even if the stream is read out of order.
     (stack == Stack::Noq && timed_out)
@@ -40,7 +40,7 @@ impl FailedRequests {
         for (reason, count) in groups.iter().flat_map(|group| &group.failures) {
             *reasons.entry(reason).or_default() += count;
         }
-        let known = known_fault(stack, &reasons);
+        let known = known_fault(stack, groups);
         let mut reasons: Vec<(&str, u64)> = reasons.into_iter().collect();
         reasons.sort_by_key(|(_, count)| Reverse(*count));
         let why = reasons.iter().take(NAMED).map(|(reason, count)| match count {

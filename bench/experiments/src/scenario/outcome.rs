@@ -283,6 +283,9 @@ pub struct GroupOutcome {
     /// Failed requests whose user gave up waiting.
     #[serde(default, skip_serializing_if = "is_no_count")]
     pub abandoned: u64,
+    /// Failed requests whose connection timed out; 0 in results of older versions.
+    #[serde(default, skip_serializing_if = "is_no_count")]
+    pub timed_out: u64,
     /// Failed requests by reason: the error of the connection in the stack's words, an HTTP/3
     /// error, or a user who gave up. They add up to `failed`; empty in results of older versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

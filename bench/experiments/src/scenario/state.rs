@@ -91,6 +91,8 @@ pub(super) struct RunStats {
     pub(super) failed: u64,
     /// Failed requests whose user gave up.
     pub(super) abandoned: u64,
+    /// Failed requests whose connection timed out.
+    pub(super) timed_out: u64,
     /// Failed requests that began after the warm-up, by reason.
     pub(super) failures: FailureReasons,
     pub(super) connections: u64,
@@ -242,6 +244,7 @@ impl ControllerGroup {
                     tracing::debug!("request failed: {e}");
                     stats.failed += 1;
                     stats.abandoned += u64::from(matches!(e, HttpError::Abandoned));
+                    stats.timed_out += u64::from(e.timed_out());
                     stats.failures.add(e.reason(), 1);
                 }
             }

@@ -33,7 +33,7 @@ pub use self::misreport::{ClockMisreport, MISREPORTS};
 pub(crate) use self::senders::{ReportSender, SenderReport, Senders};
 pub(crate) use self::tickets::issue_tickets;
 use crate::flow_control::MaxWindow;
-use crate::http::{Ask, Fetched, HttpError, Identity, LiveRequest, Requests};
+use crate::http::{Ask, Fetched, HttpError, Identity, LiveRequest, Lost, Requests};
 use crate::tcp::TcpSettings;
 
 /// UDP payload of a full packet in bytes. With [`fathom_netsim::sim::WIRE_OVERHEAD`], the packet
@@ -267,7 +267,7 @@ pub(crate) trait Client: Send {
     fn read_datagram(&self) -> BoxFuture<'static, Option<Bytes>>;
     /// Returns why the connection was lost, in the stack's words. Returns `None` if the connection
     /// is open, if HTTP/3 closed it, or if the stack gives no reason.
-    fn lost(&self) -> Option<String> {
+    fn lost(&self) -> Option<Lost> {
         None
     }
     /// Closes the connection.
@@ -284,7 +284,7 @@ struct OpenConnection<O: h3::quic::OpenStreams<Bytes>> {
 }
 
 /// Returns why a connection was lost: see [`Client::lost`].
-type WhyLost = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+type WhyLost = Arc<dyn Fn() -> Option<Lost> + Send + Sync>;
 
 /// Replaces the error of a request by the reason why its connection was lost, if it was lost. The
 /// `h3` crate may report only that there is no connection.
@@ -310,7 +310,7 @@ where
         Box::pin(async move { over.await.map_err(|e| explained(e, &why_lost)) })
     }
 
-    fn lost(&self) -> Option<String> {
+    fn lost(&self) -> Option<Lost> {
         (self.why_lost)()
     }
 

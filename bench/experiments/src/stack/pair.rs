@@ -16,7 +16,7 @@ use super::{
     BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection,
     ReadDatagram, Side, WhyLost,
 };
-use crate::http::{HttpError, Identity, NO_ERROR, Priority, Requests, Sessions, push, serve};
+use crate::http::{HttpError, Identity, Lost, NO_ERROR, Priority, Requests, Sessions, push, serve};
 
 /// Makes both ends of connections. `tls` returns the TLS configuration of a side; `open` makes an
 /// endpoint from a socket and the settings.
@@ -118,7 +118,7 @@ impl<E: Endpoint> Connector for Opener<E> {
                 host.began(Arc::new(monitor));
             }
             let connection = established(connecting, early_data).await;
-            let connection = connection.map_err(|close| HttpError::Connection(close.text))?;
+            let connection = connection.map_err(|close| HttpError::Connection(close.into()))?;
             if let Some(host) = uploads {
                 host.established(Some(flow));
             }
@@ -167,8 +167,8 @@ async fn established<C: Connecting>(
 
 /// Returns why a connection was lost, or `None` if an application closed it: then the application's
 /// error says more.
-fn reason(close: Close) -> Option<String> {
-    (close.kind != CloseKind::Application).then_some(close.text)
+fn reason(close: Close) -> Option<Lost> {
+    (close.kind != CloseKind::Application).then(|| close.into())
 }
 
 async fn read_datagram(connection: impl Connection) -> Option<Bytes> {

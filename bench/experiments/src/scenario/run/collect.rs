@@ -183,7 +183,7 @@ fn group_outcome(
         limited.add(&since.limited);
         let mut stats = part.stats();
         let senders = stats.senders.totals();
-        let RunStats { responses: own, begun, failed, abandoned, over, open, .. } = &*stats;
+        let RunStats { responses: own, begun, failed, over, open, .. } = &*stats;
         let (own_pages, own_streams) = (&stats.pages, &stats.live);
         responses.merge(own);
         if let Some(own) = own_pages {
@@ -192,7 +192,8 @@ fn group_outcome(
         streams.extend_from_slice(own_streams);
         outcome.unfinished += begun.saturating_sub(own.count() + failed);
         outcome.failed += failed;
-        outcome.abandoned += abandoned;
+        outcome.abandoned += stats.abandoned;
+        outcome.timed_out += stats.timed_out;
         failures.merge(&stats.failures);
         outcome.connections += since.connections;
         outcome.accepted += senders.began;

@@ -15,7 +15,7 @@ use fathom_traffic::media::LEAD;
 
 use super::add_needs;
 use super::media::Live;
-use crate::http::{HttpError, LiveRequest, Piece};
+use crate::http::{HttpError, LiveRequest, Lost, Piece};
 use crate::stack::{BoxFuture, Client};
 
 /// Time after its deadline at which an incomplete frame is given up (our choice). Nothing is
@@ -132,7 +132,10 @@ impl Live<'_> {
                 }
                 Event::Lost => {
                     // The connection's frames in transit are lost with it.
-                    let why = client.lost().unwrap_or_else(|| "connection lost".into());
+                    let why = client.lost().unwrap_or_else(|| Lost {
+                        text: "connection lost".into(),
+                        timed_out: false,
+                    });
                     for frame in &pending {
                         part.record_outcome(
                             frame.captured,

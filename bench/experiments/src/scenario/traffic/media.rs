@@ -18,7 +18,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::super::MediaTransport;
 use super::{Clients, Endpoints, add_needs};
-use crate::http::{Ask, Fetched, HttpError};
+use crate::http::{Ask, Fetched, HttpError, Lost};
 use crate::stack::{BoxFuture, Client};
 
 /// Bytes of the request for a frame.
@@ -146,7 +146,10 @@ impl Live<'_> {
                     if let Ok(fetched) = &result {
                         part.stats().live[self.number].arrived(frame, fetched.last_byte);
                     }
-                    let lost = result.as_ref().err().map(HttpError::reason);
+                    let lost = result
+                        .as_ref()
+                        .err()
+                        .map(|e| Lost { text: e.reason(), timed_out: e.timed_out() });
                     let completed = result.map(|fetched| Completed {
                         bytes: fetched.bytes,
                         took: fetched.last_byte.since(captured),
