@@ -9,7 +9,7 @@ use fathom_advise::{
 use fathom_analyze::report;
 use fathom_cc::catalogue;
 use fathom_experiments::compare::PAGE_LOAD;
-use fathom_experiments::scenario::{RunError, ScenarioError};
+use fathom_experiments::scenario::{PlanError, RunError, ScenarioError};
 use fathom_experiments::study::MOST_SEEDS;
 use fathom_stacks::Stack;
 use serde::Serialize;
@@ -129,11 +129,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     ])?;
     let mut basis = basis(args)?;
     change(&mut basis.scenario, args);
-    let named = |e: &dyn std::fmt::Display| match &args.from_scenario {
+    basis.scenario.plans().map_err(|e| match &args.from_scenario {
         Some(file) => toml_file::named(file, e),
-        None => wrong(&e.to_string()),
-    };
-    basis.scenario.plans().map_err(|e| named(&e))?;
+        None => wrong(e),
+    })?;
     if let Some(file) = &args.scenario {
         output::write(file, &basis.scenario.to_toml(&basis.about))?;
     }
@@ -169,19 +168,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     ])
 }
 
-/// Reports an error of a scenario's field against the option that set it.
-fn wrong(e: &str) -> Failure {
-    let in_class = e.strip_prefix("class ").and_then(|e| e.split_once("': ")).map_or(e, |(_, e)| e);
-    match in_class.strip_prefix("path.") {
-        Some(e) => path_args::wrong(e.to_owned()),
-        None if ["controllers: ", "workload: ", "load: ", "current: "]
-            .iter()
-            .any(|field| in_class.starts_with(field)) =>
-        {
-            Failure::input(format!("--{in_class}"))
-        }
-        None => Failure::input(in_class),
+/// Reports an error of a scenario's field against the option that set it. Options apply to every
+/// class, so the class is not named.
+fn wrong(mut e: PlanError) -> Failure {
+    if e.fields.first().is_some_and(|field| field.starts_with("class '")) {
+        e.fields.remove(0);
     }
+    let mut e = match e.out_of_table("path") {
+        Ok(e) => return path_args::wrong(e),
+        Err(e) => e,
+    };
+    if let Some(field) = e.fields.first_mut()
+        && ["controllers", "workload", "load", "current"].contains(&&**field)
+    {
+        *field = format!("--{field}").into();
+    }
+    Failure::input(e)
 }
 
 fn basis(args: &Args) -> Result<Basis, Failure> {
@@ -276,11 +278,11 @@ fn simulate(scenario: &Scenario) -> Result<Advice, Failure> {
     let runs = scenario
         .plans()
         .and_then(|plans| plans.iter().map(|(_, plan)| plan.validate()).sum::<Result<usize, _>>());
-    let watcher = Watcher::new(runs.map_err(|e| wrong(&e.to_string()))?);
+    let watcher = Watcher::new(runs.map_err(wrong)?);
     let advice = advise(scenario, &|stage| watcher.on_stage(stage), &interrupt);
     watcher.finish();
     advice.map_err(|e| match e {
-        ScenarioError::Plan(e) => wrong(&e.to_string()),
+        ScenarioError::Plan(e) => wrong(e),
         ScenarioError::Rate { .. } => Failure::input(e),
         ScenarioError::Run(RunError::Interrupted) => Failure {
             line: "interrupted: some classes have no advice; write --seeds 3 or --classes 2 for less work"

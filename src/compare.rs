@@ -191,11 +191,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // Report path errors against the option that set the path, if there is no plan.
     let given = [("load", args.load.is_some()), ("responses", args.responses.is_some())];
     let given: Vec<&str> = given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
-    let runs =
-        plan.validate_given(&given).map_err(|e| match e.to_string().strip_prefix("path.") {
-            Some(e) if args.plan.is_none() => path_args::wrong(e.to_owned()),
-            _ => Failure::input(e),
-        })?;
+    let runs = plan.validate_given(&given).map_err(|e| match e.out_of_table("path") {
+        Ok(e) if args.plan.is_none() => path_args::wrong(e),
+        Ok(e) => Failure::input(e.in_table("path")),
+        Err(e) => Failure::input(e),
+    })?;
     if let Some(file) = &args.study {
         return output::write(file, &plan.study_text().map_err(Failure::input)?);
     }

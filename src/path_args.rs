@@ -1,5 +1,6 @@
 //! Options of a path, which are the same in all commands that have a path.
 
+use fathom_cc::Invalid;
 use fathom_netsim::path::PathSpec;
 
 use crate::Failure;
@@ -140,13 +141,13 @@ impl PathArgs {
 }
 
 /// Reports an error of a path's field against the command-line option that set it.
-pub(crate) fn wrong(e: impl Into<String>) -> Failure {
-    let e = e.into().replace("; add rate,", "; add --rate,").replace("; add rtt,", "; add --rtt,");
-    let option = e.split_once(": ").map(|(name, _)| name.to_owned());
-    match option {
-        Some(name) if PathSpec::OPTIONS.contains(&name.as_str()) || name == "event" => {
-            Failure::input(format!("--{e}"))
-        }
-        _ => Failure::input(e),
+pub(crate) fn wrong(mut e: Invalid) -> Failure {
+    // Hints that name a field name its option here.
+    e.hint = e.hint.replace("add rate,", "add --rate,").replace("add rtt,", "add --rtt,").into();
+    if let Some(field) = e.fields.first_mut()
+        && (PathSpec::OPTIONS.contains(&&**field) || field == "event")
+    {
+        *field = format!("--{field}").into();
     }
+    Failure::input(e)
 }

@@ -163,30 +163,31 @@ impl Scenario {
     /// # Errors
     /// Returns an error for the first invalid field.
     pub fn plans(&self) -> Result<Vec<(f64, Plan)>, PlanError> {
-        let wrong = |what: String| Err(PlanError::because(what));
+        let wrong = |field: &'static str, what: String| Err(Invalid::because(what).in_field(field));
         if self.classes.is_empty() || self.classes.len() > MOST_CLASSES {
             let n = self.classes.len();
-            return wrong(format!(
-                "class: there are {n}; write 1 to {MOST_CLASSES} tables [[class]] with name, share and path"
-            ));
+            return wrong(
+                "class",
+                format!(
+                    "there are {n}; write 1 to {MOST_CLASSES} tables [[class]] with name, share and path"
+                ),
+            );
         }
         if self.controllers.iter().all(|name| *name == self.current) {
-            return wrong(format!(
-                "controllers: only '{}' is listed; add another to try",
-                self.current
-            ));
+            return wrong(
+                "controllers",
+                format!("only '{}' is listed; add another to try", self.current),
+            );
         }
         if !(1..=MOST_SEEDS).contains(&self.seeds) {
-            return wrong(format!(
-                "seeds: {} is out of range; write 1 to {MOST_SEEDS}",
-                self.seeds
-            ));
+            return wrong(
+                "seeds",
+                format!("{} is out of range; write 1 to {MOST_SEEDS}", self.seeds),
+            );
         }
         let all: f64 = self.classes.iter().map(|class| class.share).sum();
         let plan = |class: &ClassPath| {
-            let named = |e: Invalid| {
-                e.in_field(format!("class '{}'", class.name.escape_debug()))
-            };
+            let named = |e: Invalid| e.in_field(format!("class '{}'", class.name.escape_debug()));
             if !(class.share > 0.0 && class.share <= 1e9) {
                 let problem = Invalid::value(&class.share.to_string(), "is not a share");
                 let problem = problem.hint("write a number above 0, such as 0.4");
@@ -223,10 +224,10 @@ impl Scenario {
                     .path
                     .expanded()
                     .and_then(|spec| spec.check_simulated())
-                    .map_err(|e| Invalid::because(format!("path.{e}")))?;
+                    .map_err(|e| e.in_table("path"))?;
                 let Some((capacity, _)) = &path.down.link else {
                     let none = Invalid::because("no rate is given").hint("add rate = \"20Mbps\"");
-                    return Err(none.in_field("rate").in_field("path"));
+                    return Err(none.in_field("path.rate"));
                 };
                 plan.workload = format!(
                     "pages:{} of {} with {}",

@@ -100,16 +100,16 @@ impl JudgePlan {
         for text in &settings.against {
             let spec = spec(text)?;
             if against.contains(&spec) {
-                return Err(PlanError::because(format!(
-                    "against: '{spec}' is named twice; name it once"
-                )));
+                return Err(PlanError::because(format!("'{spec}' is named twice; name it once"))
+                    .in_field("against"));
             }
             against.push(spec);
         }
         if against.is_empty() {
             return Err(PlanError::because(
-                "against: name at least one controller, such as cubic".to_owned(),
-            ));
+                "name at least one controller, such as cubic".to_owned(),
+            )
+            .in_field("against"));
         }
         (settings.controller, settings.against) = (controller, against);
         let sections: Vec<String> =
@@ -120,9 +120,9 @@ impl JudgePlan {
         };
         if let Some(unknown) = settings.only.iter().find(|of| !exists(of)) {
             return Err(PlanError::because(format!(
-                "only: '{unknown}' is neither a section nor a test; write one of {}, or 5.2.1/one-to-one, as --criteria has them",
+                "'{unknown}' is neither a section nor a test; write one of {}, or 5.2.1/one-to-one, as --criteria has them",
                 sections.join(", ")
-            )));
+            )).in_field("only"));
         }
         let is_must = |criterion: &Criterion| criterion.strength == Strength::Must;
         let must = battery.test_names(is_must);

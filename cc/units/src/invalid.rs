@@ -55,6 +55,19 @@ impl Invalid {
         }
         self
     }
+
+    /// Removes the table around the outermost field: `path.rate` becomes `rate`.
+    ///
+    /// # Errors
+    /// Returns the error unchanged if its outermost field is not in this table.
+    pub fn out_of_table(mut self, table: &str) -> Result<Self, Self> {
+        let field = self.fields.first().and_then(|field| field.strip_prefix(table));
+        let Some(field) = field.and_then(|field| field.strip_prefix('.')) else {
+            return Err(self);
+        };
+        self.fields[0] = field.to_owned().into();
+        Ok(self)
+    }
 }
 
 impl fmt::Display for Invalid {
@@ -82,13 +95,6 @@ impl From<String> for Invalid {
     }
 }
 
-/// For readers whose errors are still text.
-impl From<Invalid> for String {
-    fn from(error: Invalid) -> Self {
-        error.to_string()
-    }
-}
-
 /// Escapes text so that it stays on one line, and shortens it to 60 characters.
 fn shown(text: &str) -> String {
     match text.char_indices().nth(60) {
@@ -109,6 +115,9 @@ mod tests {
         assert_eq!(error.to_string(), "path: rate: 'fast' is not a rate; write 10Mbps");
         let error = error.in_table("network");
         assert_eq!(error.to_string(), "network.path: rate: 'fast' is not a rate; write 10Mbps");
+        let error = error.out_of_table("network").unwrap();
+        assert_eq!(error.fields, ["path", "rate"]);
+        assert_eq!(error.clone().out_of_table("path"), Err(error));
         assert_eq!(Invalid::because("is missing").in_table("path").to_string(), "path: is missing");
         assert_eq!(Invalid::because("two of one kind").to_string(), "two of one kind");
     }

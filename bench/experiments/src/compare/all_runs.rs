@@ -238,11 +238,9 @@ fn compared(
 fn of_option(e: ScenarioError) -> ScenarioError {
     let ScenarioError::Rate { error, .. } = e else { return e };
     let change = if error.is_too_high() { "lower" } else { "raise" };
-    PlanError::because(format!(
-        "load: {}; {change} --load, or the rate of the link",
-        error.finding()
-    ))
-    .into()
+    PlanError::because(format!("{}; {change} --load, or the rate of the link", error.finding()))
+        .in_field("load")
+        .into()
 }
 
 /// Returns the plan as reports show it: controllers in one spelling and, if there is a path, the

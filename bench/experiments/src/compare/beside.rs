@@ -36,9 +36,9 @@ impl Beside {
     pub(crate) fn read(text: &str) -> Result<Self, PlanError> {
         let wrong = |why: String| {
             PlanError::because(format!(
-                "beside: '{}' {why}; write a controller and how many flows, such as cubic:2 or native:bbr:1; tcp:2 or tcp-reno:1; or udp:2Mbps",
+                "'{}' {why}; write a controller and how many flows, such as cubic:2 or native:bbr:1; tcp:2 or tcp-reno:1; or udp:2Mbps",
                 text.escape_debug()
-            ))
+            )).in_field("beside")
         };
         if let Some(rate) = text.strip_prefix("udp:") {
             return parse_rate(rate)
@@ -85,7 +85,7 @@ impl Beside {
         match read {
             Controller::Fathom(config) => config
                 .check(provided(stack, timestamps, shaping, &TcpSettings::default()))
-                .map_err(|e| PlanError::because(format!("beside: {e}"))),
+                .map_err(|e| PlanError::because(e.to_string()).in_field("beside")),
             Controller::Native(_) => Ok(()),
         }
     }

@@ -35,19 +35,20 @@ impl Plan {
         if study.absent > 0 {
             let absent = study.absent;
             return Err(PlanError::because(format!(
-                "sweep: this build lacks the stack of {absent} combinations; leave them out, or build with --features quiche"
-            )));
+                "this build lacks the stack of {absent} combinations; leave them out, or build with --features quiche"
+            )).in_field("sweep"));
         }
         if study.report != ReportSpec::default() {
             return Err(PlanError::because(
-                "report: 'fathom compare' has its own report; leave the table out, or run the study with 'fathom plan run'",
-            ));
+                "'fathom compare' has its own report; leave the table out, or run the study with 'fathom plan run'",
+            ).in_field("report"));
         }
         study.check_built_in()?;
         let specs = study.specs();
         let plan = specs.first().and_then(|first| Self::described(&study, first, &specs));
         let mut plan = plan.ok_or_else(|| {
-            PlanError::because("scenario.traffic: 'fathom compare' needs a group; write one")
+            PlanError::because("'fathom compare' needs a group; write one")
+                .in_field("scenario.traffic")
         })?;
         let checked = plan.check().map_err(|e| {
             PlanError::because(format!(

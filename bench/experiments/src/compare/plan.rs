@@ -184,9 +184,10 @@ impl Plan {
             (1..beside.len()).find(|i| beside[..*i].iter().any(|b| b.name() == beside[*i].name()))
         {
             return Err(PlanError::because(format!(
-                "beside: '{}' is named twice; write how many flows, such as cubic:2",
+                "'{}' is named twice; write how many flows, such as cubic:2",
                 self.beside[twice]
-            )));
+            ))
+            .in_field("beside"));
         }
         for (other, stack) in
             beside.iter().flat_map(|other| self.stacks.iter().map(move |stack| (other, *stack)))
@@ -266,28 +267,29 @@ impl Plan {
     /// # Errors
     /// Returns an error that names the first such field.
     fn refuse_unused_fields(&self, checked: &Checked) -> Result<(), PlanError> {
-        let refused = |text: String| Err(PlanError::because(text));
         let web = matches!(checked.workload, Workload::Web(_));
         if self.reference != AUTO && !checked.has_reference() {
             let why =
                 if web { "only the built-in network has one" } else { "only packmime has one" };
-            return refused(format!(
-                "reference: {why}, and nothing runs on an uncongested network; leave it out"
-            ));
+            return Err(PlanError::because(format!(
+                "{why}, and nothing runs on an uncongested network"
+            ))
+            .hint("leave it out")
+            .in_field("reference"));
         }
         if self.server_delay && !web {
-            return refused(
-                "server-delay: only packmime has it; leave it out, or write workload = \"packmime\""
-                    .into(),
-            );
+            return Err(PlanError::because("only packmime has it")
+                .hint("leave it out, or write workload = \"packmime\"")
+                .in_field("server-delay"));
         }
         let keeps = !checked.workload.model().own_fields().contains(&"connections");
         if self.connections == Connections::Persistent && keeps {
             let kind = self.kind();
-            return refused(format!(
-                "connections: a client of {kind} keeps its one connection anyway; leave \
-                 'persistent' out"
-            ));
+            return Err(PlanError::because(format!(
+                "a client of {kind} keeps its one connection anyway"
+            ))
+            .hint("leave 'persistent' out")
+            .in_field("connections"));
         }
         Ok(())
     }
@@ -407,58 +409,62 @@ impl Plan {
                     || !workload.ends() =>
             {
                 Err(PlanError::because(format!(
-                    "workload: '{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
+                    "'{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
                     self.workload
-                )))
+                )).in_field("workload"))
             }
             Ok(workload) if workload.model().period() != Period::default() => {
                 Err(PlanError::because(format!(
-                    "workload: '{}' makes requests for a part of the run, but a comparison ends after responses; leave 'from' and 'to' out, or write a study",
+                    "'{}' makes requests for a part of the run, but a comparison ends after responses; leave 'from' and 'to' out, or write a study",
                     self.workload
-                )))
+                )).in_field("workload"))
             }
             Ok(workload) if workload.requests().is_some_and(|n| n > MOST_RESPONSES) => {
                 Err(PlanError::because(format!(
-                    "workload: '{}' makes more than {MOST_RESPONSES} responses; write a shorter one",
+                    "'{}' makes more than {MOST_RESPONSES} responses; write a shorter one",
                     self.workload
-                )))
+                )).in_field("workload"))
             }
             Ok(workload) => Ok((words, workload)),
             Err(e) if !options.is_empty() || e.fields.iter().any(|field| field == "responses") => {
                 Err(e.in_field("workload"))
             }
             Err(_) => Err(PlanError::because(format!(
-                "workload: '{}' is not a workload; write packmime, page, media, upload or bulk, or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s",
+                "'{}' is not a workload; write packmime, page, media, upload or bulk, or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s",
                 self.workload.escape_debug()
-            ))),
+            )).in_field("workload")),
         }
     }
 
     fn runs(&self) -> Result<Vec<(Stack, Controller)>, PlanError> {
         let wrong = |e: String| PlanError::because(e).in_field("controllers");
         if self.controllers.is_empty() {
-            return Err(PlanError::because("controllers: name at least one, such as reno,sync"));
+            return Err(
+                PlanError::because("name at least one, such as reno,sync").in_field("controllers")
+            );
         }
         if self.backends.is_empty() {
-            return Err(PlanError::because("backends: name at least one, such as virtual"));
+            return Err(
+                PlanError::because("name at least one, such as virtual").in_field("backends")
+            );
         }
         if let Some(twice) =
             (1..self.backends.len()).find(|i| self.backends[..*i].contains(&self.backends[*i]))
         {
             return Err(PlanError::because(format!(
-                "backends: '{}' is named twice; name it once",
+                "'{}' is named twice; name it once",
                 self.backends[twice]
-            )));
+            ))
+            .in_field("backends"));
         }
         if self.stacks.is_empty() {
-            return Err(PlanError::because("stacks: name at least one, such as quinn"));
+            return Err(PlanError::because("name at least one, such as quinn").in_field("stacks"));
         }
         let mut runs: Vec<(Stack, Controller)> = Vec::new();
         for (i, stack) in self.stacks.iter().enumerate() {
             if self.stacks[..i].contains(stack) {
-                return Err(PlanError::because(format!(
-                    "stacks: '{stack}' is named twice; name it once"
-                )));
+                return Err(PlanError::because(format!("'{stack}' is named twice; name it once"))
+                    .in_field("stacks"));
             }
             for spec in &self.controllers {
                 let control = Controller::read(spec, *stack).in_field("controllers")?;

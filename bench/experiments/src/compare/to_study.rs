@@ -213,7 +213,8 @@ fn in_order<S: Serializer>(axes: &[Axis], to: S) -> Result<S::Ok, S::Error> {
 /// Returns the study that runs a plan, as a document.
 pub(super) fn study_document(plan: &Plan) -> Result<StudyDocument, PlanError> {
     let study = plan.study(&plan.check()?)?;
-    let spec = study.first_spec().ok_or_else(|| PlanError::because("controllers: none"))?;
+    let spec =
+        study.first_spec().ok_or_else(|| PlanError::because("none").in_field("controllers"))?;
     let mut scenario = Table::try_from(spec).map_err(|e| PlanError::because(e.to_string()))?;
     scenario.iter_mut().for_each(|(_, value)| escape(value));
     for name in ["backend", "stack"] {

@@ -34,7 +34,7 @@ impl Plan {
         self.study(&checked)?;
         for (name, why) in BY_NAME {
             if let Some(why) = given.contains(&name).then(|| why(self, &checked)).flatten() {
-                return Err(PlanError::because(format!("{name}: {why}")));
+                return Err(PlanError::because(why).in_field(name));
             }
         }
         let runs = checked.runs.len() * self.backends.len() * self.seeds as usize;

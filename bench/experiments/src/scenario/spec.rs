@@ -453,11 +453,8 @@ impl NetworkSpec {
         if self.topology == "path" {
             self.refuse_unused(&["link", "delay", "queue", "back-queue"])
                 .map_err(|error| error.in_table("network"))?;
-            // The text of an error begins with the path's field.
             let path = self.path.check_simulated();
-            return path
-                .map(Chain::of_path)
-                .map_err(|e| Invalid::because(format!("network.path.{e}")));
+            return path.map(Chain::of_path).map_err(|e| e.in_table("network.path"));
         }
         self.chain().map_err(|error| error.in_table("network"))
     }

@@ -165,13 +165,14 @@ impl Study {
         all_used(&head.axes, &used).map_err(at_line)?;
         let absent = match absent {
             Some((_, why)) if points.is_empty() => {
-                return Err(PlanError::because(format!("stack: {why}")));
+                return Err(PlanError::because(why).in_field("stack"));
             }
             Some((count, _)) => count,
             None => 0,
         };
         if points.is_empty() {
-            return Err(PlanError::because("skip: every combination is left out; leave out fewer"));
+            return Err(PlanError::because("every combination is left out; leave out fewer")
+                .in_field("skip"));
         }
         let axes = head
             .axes
@@ -202,7 +203,7 @@ impl Study {
             Some((Err(e), stack)) if stack == OPTIONAL_STACK => {
                 Ok(Self { lacks: Some(format!("stack: {e}")), ..study })
             }
-            Some((Err(e), _)) => Err(PlanError::because(format!("stack: {e}"))),
+            Some((Err(e), _)) => Err(PlanError::from(e).in_field("stack")),
         }
     }
 
@@ -290,9 +291,8 @@ impl Study {
         if self.absent > 0
             || self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack || own(p))
         {
-            return Err(PlanError::because(
-                "stack: this study compares stacks itself; leave --stack out",
-            ));
+            return Err(PlanError::because("this study compares stacks itself; leave --stack out")
+                .in_field("stack"));
         }
         for point in &mut self.points {
             point.spec.stack = stack;

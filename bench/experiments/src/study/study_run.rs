@@ -73,8 +73,9 @@ impl Study {
         self.check_built_in()?;
         if !(scale > 0.0 && scale <= 1.0) {
             return Err(PlanError::because(format!(
-                "scale: {scale} is out of range; write a number above 0, at most 1, such as 0.1"
-            )));
+                "{scale} is out of range; write a number above 0, at most 1, such as 0.1"
+            ))
+            .in_field("scale"));
         }
         let mut runs = Vec::new();
         for point in &self.points {
@@ -274,8 +275,8 @@ pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, 
     let there: BTreeSet<&str> = runs.iter().map(|run| run.fingerprint.as_str()).collect();
     if let Some(unknown) = fingerprints.iter().find(|wanted| !there.contains(*wanted)) {
         return Err(PlanError::because(format!(
-            "only: no run has the fingerprint {unknown}; 'fathom plan runs' lists them, with the --scale, --seeds, --stack and --backend given to it"
-        )));
+            "no run has the fingerprint {unknown}; 'fathom plan runs' lists them, with the --scale, --seeds, --stack and --backend given to it"
+        )).in_field("only"));
     }
     let fits = |run: &StudyRun| {
         values
@@ -298,15 +299,18 @@ fn check_value(runs: &[StudyRun], axis: &str, value: &str) -> Result<(), PlanErr
         } else {
             format!("write one of {}", axes.join(", "))
         };
-        return Err(PlanError::because(format!("only: there is no axis '{axis}'; {hint}")));
+        return Err(
+            PlanError::because(format!("there is no axis '{axis}'; {hint}")).in_field("only")
+        );
     }
     if !values.contains(&value) {
         values.sort_unstable();
         values.dedup();
         return Err(PlanError::because(format!(
-            "only: axis {axis} has no value '{value}'; write one of {}",
+            "axis {axis} has no value '{value}'; write one of {}",
             values.join(", ")
-        )));
+        ))
+        .in_field("only"));
     }
     Ok(())
 }
