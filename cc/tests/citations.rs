@@ -89,7 +89,7 @@ fn section(after: &str) -> &str {
 fn citations_resolve() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    for folder in ["src", "tests", "benches"] {
+    for folder in ["src", "tests"] {
         sources(&root.join(folder), &mut files);
     }
     let mut used = BTreeSet::new();
