@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use common::{fathom, serve};
+use fathom_stacks::Stack;
 
 /// Number of attempts, 100 ms apart; high enough for a machine that is busy with other work.
 const PATIENCE: usize = 1_200;
@@ -20,9 +21,7 @@ fn kib(process: u32, name: &str) -> u64 {
 
 #[test]
 fn memory_is_released_after_clients_leave() {
-    let stacks: &[&str] =
-        if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
-    for stack in stacks {
+    for stack in Stack::ALL.iter().map(|stack| stack.name()) {
         let (server, port) = serve(&["--stack", stack]);
         let process = server.child.id();
         let before = kib(process, "VmRSS:");

@@ -8,6 +8,7 @@ use crate::common;
 use std::process::{Command, Stdio};
 
 use common::{fathom, serve, start};
+use fathom_stacks::Stack;
 
 /// RTT of the link in seconds: much longer than a busy machine keeps a process waiting.
 const ROUND_TRIP: f64 = 0.4;
@@ -58,9 +59,7 @@ fn logged(folder: &std::path::Path, name: &str) -> Vec<f64> {
 
 #[test]
 fn server_and_client_times_agree_behind_a_slow_link() {
-    let stacks: &[&str] =
-        if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
-    for stack in stacks {
+    for stack in Stack::ALL.iter().map(|stack| stack.name()) {
         let dir = tempfile::tempdir().expect("a folder");
         let (logs, table) = (dir.path().join("logs"), dir.path().join("load.csv"));
         let qlog = logs.to_str().expect("text");

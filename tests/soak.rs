@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{FathomProcess, fathom, serve, start};
+use fathom_stacks::Stack;
 
 /// Times of the faults in seconds since the relay began, and bounds.
 struct Course {
@@ -454,11 +455,9 @@ fn soak(stack: &str, course: &Course) {
 /// All stacks run at once, because they wait more than they work.
 #[test]
 fn a_short_soak_on_every_stack() {
-    let stacks: &[&str] =
-        if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
     std::thread::scope(|scope| {
-        for stack in stacks {
-            scope.spawn(|| soak(stack, &SHORT));
+        for stack in Stack::ALL {
+            scope.spawn(|| soak(stack.name(), &SHORT));
         }
     });
 }

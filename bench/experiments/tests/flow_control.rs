@@ -1,10 +1,12 @@
 //! Flow control, and reasons of failures: whole runs in virtual time.
 
 use fathom_experiments::scenario::{GroupOutcome, Outcome, Progress, ScenarioSpec, run};
+use fathom_experiments::stack::Stack;
 
-/// Stacks under test.
-const STACKS: &[&str] =
-    if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
+/// Returns the QUIC stacks.
+fn stacks() -> impl Iterator<Item = &'static str> {
+    Stack::ALL.iter().map(|stack| stack.name())
+}
 
 /// Runs a scenario of one group from left to right, with one seed.
 fn outcome(stack: &str, stop: &str, network: &str, traffic: &str) -> Outcome {
@@ -24,7 +26,7 @@ fn group(stack: &str, stop: &str, network: &str, traffic: &str) -> GroupOutcome 
 
 #[test]
 fn failed_requests_have_the_reason_of_their_connection() {
-    for &stack in STACKS {
+    for stack in stacks() {
         // The queue delays handshakes by 60 s, and connections give up after 2 s.
         let g = group(
             stack,
@@ -54,7 +56,7 @@ fn a_user_who_gives_up_is_a_reason() {
 
 /// Returns every stack, and packet-level TCP.
 fn stacks_and_tcp() -> impl Iterator<Item = &'static str> {
-    STACKS.iter().copied().chain(["tcp"])
+    Stack::BUILT_IN.iter().map(|stack| stack.name())
 }
 
 /// Downloads a body of `megabytes` MB over one stream and returns the outcome of the group.
@@ -108,7 +110,7 @@ const OVERSHOOT: &str = "link = \"200Mbps\"\ndelay = \"125ms\"\nqueue = \"dropta
 
 #[test]
 fn thousands_of_gaps_in_a_stream_end_no_connection() {
-    for stack in STACKS {
+    for stack in stacks() {
         for window in ["none", "30000p"] {
             let g = download(stack, OVERSHOOT, 20, &format!("max-window = \"{window}\""));
             // More losses than the 1,024 pieces of a stream that quinn and noq keep.

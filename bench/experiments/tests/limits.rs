@@ -2,6 +2,7 @@
 //! comparisons in virtual time.
 
 use fathom_experiments::compare::{Comparison, Limit, Plan, compare};
+use fathom_experiments::stack::Stack;
 use fathom_netsim::path::PathSpec;
 
 /// Returns a path of this rate and base RTT.
@@ -40,17 +41,15 @@ fn share(limit: &Limit, name: &str) -> f64 {
     limit.shares.iter().find(|(of, _)| *of == name).unwrap_or_else(|| panic!("{limit:?}")).1
 }
 
-/// Stacks that run Fathom's controllers.
-const STACKS: &[&str] = if cfg!(feature = "quiche") {
-    &["quinn", "noq", "quiche", "tcp"]
-} else {
-    &["quinn", "noq", "tcp"]
-};
+/// Returns the stacks that run Fathom's controllers.
+fn stacks() -> impl Iterator<Item = &'static str> {
+    Stack::BUILT_IN.iter().map(|stack| stack.name())
+}
 
 #[test]
 fn random_loss_is_named_with_mathis_rate() {
     let lossy = PathSpec { loss: Some("1%".into()), ..path("50Mbps", "40ms") };
-    for stack in STACKS {
+    for stack in stacks() {
         let c = compared(stack, &["reno"], "bulk:1x4MB@0ms", lossy.clone(), "none");
         let (limit, notes) = limit(&c);
         assert!(limit.line.starts_with("random loss ("), "{stack}: {limit:?}");
@@ -61,7 +60,7 @@ fn random_loss_is_named_with_mathis_rate() {
             .nth(1)
             .and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
         assert!(
-            *stack == "tcp" || mathis.is_some_and(|mbps| (2.5..4.5).contains(&mbps)),
+            stack == "tcp" || mathis.is_some_and(|mbps| (2.5..4.5).contains(&mbps)),
             "{stack}: {text}"
         );
         assert!(share(&limit, "congestion_window") > 0.5, "{stack}: {limit:?}");
@@ -77,7 +76,7 @@ fn reordering_alone_is_spurious_loss() {
     let queue = Some("droptail:5000p".into());
     let disorder =
         PathSpec { jitter: Some("20ms,reorder".into()), queue, ..path("20Mbps", "60ms") };
-    for stack in STACKS {
+    for stack in stacks() {
         let c = compared(stack, &["reno"], "bulk:1x3MB@0ms", disorder.clone(), "none");
         let (limit, notes) = limit(&c);
         let text = &limit.line;
@@ -86,13 +85,13 @@ fn reordering_alone_is_spurious_loss() {
             "{stack}: {text}"
         );
         assert!(notes.contains("arrived after all, since the path reorders"), "{stack}: {notes}");
-        assert_eq!(notes.contains("RACK"), *stack == "tcp", "{stack}: {notes}");
+        assert_eq!(notes.contains("RACK"), stack == "tcp", "{stack}: {notes}");
     }
 }
 
 #[test]
 fn flow_control_is_said_first() {
-    for stack in STACKS {
+    for stack in stacks() {
         // A window of 20 packets per RTT of 100 ms allows 2.2 of 50 Mbps.
         let c = compared(stack, &["reno"], "bulk:1x1MB@0ms", path("50Mbps", "100ms"), "20p");
         let (limit, notes) = limit(&c);
