@@ -20,7 +20,7 @@ use fathom_http::server::{Scrape, Server, Settings, TcpSettings};
 use fathom_http::site::Site;
 use fathom_http::timestamps::Timestamps;
 use fathom_qlog::{LogFolder, LogLimits};
-use fathom_stacks::{Controller, Stack};
+use fathom_stacks::{Controller, ControllerSpec, Stack};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 
@@ -155,16 +155,13 @@ fn access_log_format(s: &str) -> Result<AccessLogFormat, Invalid> {
 /// Returns an error for an unknown controller. If the name is that of a native controller, the
 /// error says how to write it.
 fn check_names(args: &Args) -> Result<(), Failure> {
-    let stack = args.stack.to_string().parse().unwrap_or_default();
-    let unknown =
-        |name: &&str| matches!(catalogue::parse(name), Err(SpecError::UnknownController { .. }));
-    for name in args
-        .controller
-        .controllers()
-        .filter(|name| fathom_stacks::native_name(name).is_none())
-        .filter(unknown)
-    {
-        Controller::read(name, stack).map_err(|e| Failure::input(format!("--controller: {e}")))?;
+    let stack = args.stack;
+    for spec in args.controller.controllers() {
+        let ControllerSpec::Fathom(spec) = spec else { continue };
+        if matches!(catalogue::parse(spec), Err(SpecError::UnknownController { .. })) {
+            Controller::read(spec, stack)
+                .map_err(|e| Failure::input(format!("--controller: {e}")))?;
+        }
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use fathom_cc::Capabilities;
 use fathom_cc::catalogue;
-use fathom_stacks::Stack;
+use fathom_stacks::{Controller, Stack};
 
 use crate::{Failure, output};
 
@@ -44,7 +44,8 @@ fn text() -> Result<String, Failure> {
             };
             text += &format!("{word:>15}");
         }
-        let natives: Vec<String> = stack.natives().iter().map(|n| format!("native:{n}")).collect();
+        let natives: Vec<String> =
+            stack.natives().iter().map(|name| Controller::Native(name).spec()).collect();
         text += format!("  {}", natives.join(" ")).trim_end();
         text += "\n";
     }

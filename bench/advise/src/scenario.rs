@@ -9,7 +9,7 @@ use fathom_experiments::compare::Plan;
 use fathom_experiments::scenario::{PlanError, Timestamps};
 use fathom_experiments::study::MOST_SEEDS;
 use fathom_netsim::path::PathSpec;
-use fathom_stacks::Stack;
+use fathom_stacks::{Controller, ControllerSpec, Stack};
 use serde::{Deserialize, Serialize};
 
 use crate::profile::{Class, MOST_CLASSES, Profile};
@@ -93,16 +93,14 @@ impl Default for Scenario {
 /// Returns the default controller of a stack, which is CUBIC for all of them.
 pub fn default_controller(stack: Stack) -> String {
     let natives = stack.natives();
-    format!(
-        "native:{}",
-        natives.iter().find(|name| **name == "cubic").or(natives.first()).unwrap_or(&"cubic")
-    )
+    let name = natives.iter().find(|name| **name == "cubic").or(natives.first());
+    ControllerSpec::Native((*name.unwrap_or(&"cubic")).to_owned()).to_string()
 }
 
 /// Returns the controllers available on a stack: its own, and Fathom's (`all` of them, or only
 /// those that need no support from clients).
 pub fn available(stack: Stack, timestamps: Timestamps, all: bool) -> Vec<String> {
-    let own = stack.natives().iter().map(|name| format!("native:{name}"));
+    let own = stack.natives().iter().map(|name| Controller::Native(name).spec());
     let fathoms: Vec<String> = if all {
         let with_fallback =
             |name: &str| if name == "sync" { "sync:signal=either".into() } else { name.to_owned() };

@@ -5,6 +5,7 @@ mod page;
 use std::collections::BTreeMap;
 
 use fathom_qlog::ResponseEnd;
+use fathom_stacks::ControllerSpec;
 use serde::Serialize;
 
 use super::chance::{VALUES, mean, piece_difference, piece_interval, quantile, quantile_interval};
@@ -132,7 +133,7 @@ fn grouped(sources: Vec<Source>) -> Vec<(Option<String>, Source)> {
         let is_log = source.events;
         for connection in source.connections {
             let controller = connection.controller.clone();
-            let native = controller.as_ref().is_some_and(|c| c.starts_with("native:"));
+            let native = controller.as_deref().is_some_and(|c| ControllerSpec::from(c).is_native());
             let name = controller.clone().unwrap_or_else(|| NOT_NAMED.into());
             let group = groups.entry((controller.is_none(), !native, controller));
             let group =

@@ -4,7 +4,7 @@
 use fathom_cc::catalogue::CATALOGUE;
 use fathom_experiments::compare::{ComparedRun, Comparison, Plan, compare};
 use fathom_experiments::scenario::Timestamps;
-use fathom_experiments::stack::{Stack, native_name};
+use fathom_experiments::stack::{Controller, Stack};
 use fathom_netsim::path::PathSpec;
 
 /// Full datagrams of the laboratory, in bytes of UDP payload.
@@ -82,7 +82,7 @@ fn a_seed_repeats_every_controller_that_has_one() {
         let natives = stack.natives().iter().map(|n| format!("native:{n}"));
         let ours = CATALOGUE.iter().map(|entry| entry.name.to_owned());
         for spec in natives.chain(ours) {
-            let unseeded = native_name(&spec).is_some_and(|name| stack.is_unseeded(name));
+            let unseeded = !Controller::read(&spec, *stack).unwrap().is_repeatable(*stack);
             let plan = Plan {
                 stacks: vec![*stack],
                 path: PathSpec {

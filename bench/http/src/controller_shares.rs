@@ -4,17 +4,23 @@ use std::fmt;
 use std::str::FromStr;
 
 use fathom_cc::{Invalid, catalogue};
+use fathom_stacks::ControllerSpec;
 
 /// Controllers with weights that divide the connections, as users write them: `sync`, or
 /// `sync=50,native:cubic=50`. The numbers are weights. Options are written with their controller:
 /// `sync:floor=1ms=50,reno=50`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControllerShares(Vec<(String, u32)>);
+pub struct ControllerShares(Vec<(ControllerSpec, u32)>);
 
 impl ControllerShares {
     /// Returns the controllers in the order in which they were written, each once.
-    pub fn controllers(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.0.iter().map(|(controller, _)| controller.as_str())
+    pub fn controllers(&self) -> impl ExactSizeIterator<Item = &ControllerSpec> {
+        self.0.iter().map(|(controller, _)| controller)
+    }
+
+    /// Returns whether the controller with this index is a stack's own.
+    pub(crate) fn is_native(&self, index: usize) -> bool {
+        self.0.get(index).is_some_and(|(controller, _)| controller.is_native())
     }
 
     /// Returns the index of a connection's controller; `sample` is uniform in [0, 1).
@@ -34,7 +40,7 @@ impl ControllerShares {
 impl fmt::Display for ControllerShares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [(only, _)] = &self.0[..] {
-            return f.write_str(only);
+            return only.fmt(f);
         }
         let texts: Vec<String> =
             self.0.iter().map(|(controller, weight)| format!("{controller}={weight}")).collect();
@@ -46,7 +52,7 @@ impl FromStr for ControllerShares {
     type Err = Invalid;
 
     fn from_str(s: &str) -> Result<Self, Invalid> {
-        let mut shares: Vec<(String, u32)> = Vec::new();
+        let mut shares: Vec<(ControllerSpec, u32)> = Vec::new();
         let trimmed: Vec<&str> = s.split(',').map(str::trim).collect();
         for piece in catalogue::split(&trimmed.join(",")) {
             let (controller, weight) = split_weight(&piece);
@@ -59,11 +65,12 @@ impl FromStr for ControllerShares {
                 return Err(Invalid::value(s, "lacks a controller")
                     .hint("write one, or several such as sync=50,native:cubic=50"));
             }
-            if shares.iter().any(|(other, _)| other == controller) {
-                return Err(Invalid::value(controller, "is named twice")
+            let controller = ControllerSpec::from(controller);
+            if shares.iter().any(|(other, _)| *other == controller) {
+                return Err(Invalid::value(&controller.to_string(), "is named twice")
                     .hint("name it once, with the sum of both weights"));
             }
-            shares.push((controller.to_owned(), weight));
+            shares.push((controller, weight));
         }
         Ok(Self(shares))
     }
@@ -74,7 +81,7 @@ impl FromStr for ControllerShares {
 fn split_weight(piece: &str) -> (&str, &str) {
     match piece.rsplit_once('=') {
         Some((rest, weight))
-            if fathom_stacks::native_name(rest).is_some() || catalogue::parse(rest).is_ok() =>
+            if ControllerSpec::from(rest).is_native() || catalogue::parse(rest).is_ok() =>
         {
             (rest.trim(), weight.trim())
         }
@@ -86,12 +93,12 @@ fn split_weight(piece: &str) -> (&str, &str) {
 mod tests {
     use super::*;
 
-    fn shares(text: &str) -> Vec<(String, u32)> {
+    fn shares(text: &str) -> Vec<(ControllerSpec, u32)> {
         text.parse::<ControllerShares>().unwrap_or_else(|e| panic!("{text}: {e}")).0
     }
 
-    fn of(pairs: &[(&str, u32)]) -> Vec<(String, u32)> {
-        pairs.iter().map(|(c, w)| ((*c).to_owned(), *w)).collect()
+    fn of(pairs: &[(&str, u32)]) -> Vec<(ControllerSpec, u32)> {
+        pairs.iter().map(|(c, w)| ((*c).into(), *w)).collect()
     }
 
     #[test]

@@ -213,7 +213,7 @@ async fn visit(
     options: &ProbeOptions,
 ) -> Result<ConnectionOutcome, LoadError> {
     let controller = Controller::read("cubic", Stack::Quinn)
-        .map_err(|why| SetupError::Controller("cubic".to_owned(), why))?;
+        .map_err(|reason| SetupError::Controller { spec: "cubic".to_owned(), reason })?;
     let settings = EndpointSettings {
         extension,
         monitor_acks: true,

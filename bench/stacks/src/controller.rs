@@ -1,11 +1,52 @@
 //! Congestion controllers as users write them.
 
+use std::fmt;
 use std::sync::Arc;
 
-use fathom_cc::ControllerConfig;
 use fathom_cc::catalogue::{self, SpecError};
+use fathom_cc::{ControllerConfig, Invalid};
+use fathom_plugin::PluginError;
 
 use crate::stack::Stack;
+
+/// A controller as users write it, before a stack is chosen. Neither the name nor the options are
+/// checked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ControllerSpec {
+    /// A stack's own controller of this name, written `native:cubic`.
+    Native(String),
+    /// One of ours with its options, such as `sync:floor=1ms`.
+    Fathom(String),
+}
+
+/// Written before the name of a stack's own controller.
+const NATIVE: &str = "native:";
+
+impl ControllerSpec {
+    /// Returns whether this is a stack's own controller.
+    pub const fn is_native(&self) -> bool {
+        matches!(self, Self::Native(_))
+    }
+}
+
+impl From<&str> for ControllerSpec {
+    fn from(text: &str) -> Self {
+        let text = text.trim();
+        match text.strip_prefix(NATIVE) {
+            Some(name) => Self::Native(name.to_owned()),
+            None => Self::Fathom(text.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for ControllerSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native(name) => write!(f, "{NATIVE}{name}"),
+            Self::Fathom(spec) => f.write_str(spec),
+        }
+    }
+}
 
 /// A congestion controller: one of ours or one of the stack's own.
 #[derive(Clone, Debug)]
@@ -16,46 +57,78 @@ pub enum Controller {
     Native(&'static str),
 }
 
-/// Written before the name of a stack's own controller.
-const NATIVE: &str = "native:";
+/// Reason why a stack does not run a controller. Each message is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// None of ours has this name, or an option is invalid.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The stack has no controller of this name of its own.
+    #[error(
+        "{stack} has no controller '{}' of its own; it has {}",
+        name.escape_debug(),
+        natives(*stack)
+    )]
+    UnknownNative {
+        /// The stack.
+        stack: Stack,
+        /// The name that was given.
+        name: String,
+    },
+    /// The name is that of a stack's own controller, but was written without `native:`.
+    #[error(
+        "'{name}' is none of ours, but a stack's own; write {NATIVE}{name}{} ('fathom stacks' lists them)",
+        elsewhere.map_or(String::new(), |stack| format!(" on {stack}"))
+    )]
+    NativeUnmarked {
+        /// The name that was given.
+        name: String,
+        /// Stack that has the controller, if the chosen one lacks it.
+        elsewhere: Option<Stack>,
+    },
+    /// The stack or its plug-in cannot run the controller as configured.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// The stack is unmodified and runs only its own controllers.
+    #[error("stock quiche takes only its own, such as native:cubic")]
+    Stock,
+}
 
-/// Returns the name of a stack's own controller, if `spec` names one: `cubic` of `native:cubic`.
-pub fn native_name(spec: &str) -> Option<&str> {
-    spec.trim().strip_prefix(NATIVE)
+impl From<ControllerError> for Invalid {
+    fn from(error: ControllerError) -> Self {
+        Self::because(error.to_string())
+    }
 }
 
 impl Controller {
     /// Parses a spec such as `sync:floor=1ms` or `native:cubic`.
     ///
     /// # Errors
-    /// Returns one line that says what is wrong and what to write instead.
-    pub fn read(spec: &str, stack: Stack) -> Result<Self, String> {
-        let natives = stack.natives();
-        let known =
-            || natives.iter().map(|n| format!("{NATIVE}{n}")).collect::<Vec<_>>().join(", ");
-        let Some(name) = native_name(spec) else {
-            return catalogue::parse(spec)
-                .map(Self::Fathom)
-                .map_err(|e| hint_at_natives(&e, stack));
+    /// Returns an error if none of ours, or none of the stack's own, has this name and these
+    /// options.
+    pub fn read(spec: &str, stack: Stack) -> Result<Self, ControllerError> {
+        let name = match ControllerSpec::from(spec) {
+            ControllerSpec::Fathom(_) => {
+                return catalogue::parse(spec).map(Self::Fathom).map_err(|e| unmarked(e, stack));
+            }
+            ControllerSpec::Native(name) => name,
         };
+        let natives = stack.natives();
         let named = natives.iter().find(|native| **native == name);
         // Accept one name on all stacks: each stack has its own version of BBR and its own name for
         // Reno.
-        let alike = || natives.iter().find(|native| is_like(name, native));
-        named.or_else(alike).map(|native| Self::Native(native)).ok_or_else(|| {
-            let known = known();
-            format!(
-                "{stack} has no controller '{}' of its own; it has {known}",
-                name.escape_debug()
-            )
-        })
+        let alike = || natives.iter().find(|native| is_like(&name, native));
+        match named.or_else(alike) {
+            Some(native) => Ok(Self::Native(native)),
+            None => Err(ControllerError::UnknownNative { stack, name }),
+        }
     }
 
     /// Returns Reno, for runs whose queues stay empty, where the choice does not matter.
     ///
     /// # Errors
     /// Returns the errors of [`Controller::read`].
-    pub fn reference(stack: Stack) -> Result<Self, String> {
+    pub fn reference(stack: Stack) -> Result<Self, ControllerError> {
         Self::read("reno", stack)
     }
 
@@ -82,6 +155,14 @@ impl Controller {
     }
 }
 
+/// Returns the specs of a stack's own controllers as a list.
+fn natives(stack: Stack) -> String {
+    if stack.natives().is_empty() {
+        return "none".into();
+    }
+    stack.natives().iter().map(|name| format!("{NATIVE}{name}")).collect::<Vec<_>>().join(", ")
+}
+
 /// Returns whether `name` means a stack's own controller `native` on all stacks: `bbr` means bbr,
 /// bbr2 or bbr3; `reno` and `new-reno` mean each other.
 fn is_like(name: &str, native: &str) -> bool {
@@ -94,19 +175,17 @@ fn is_like(name: &str, native: &str) -> bool {
     }
 }
 
-/// Returns the text of a spec error. If the name is that of a stack's own controller, the text says
-/// how to write it.
-fn hint_at_natives(e: &SpecError, stack: Stack) -> String {
-    let SpecError::UnknownController { given } = e else { return e.to_string() };
-    let has = |stack: &Stack| stack.natives().contains(&given.as_str());
-    let on = match std::iter::once(&stack).chain(Stack::ALL).find(|stack| has(stack)) {
-        Some(own) if *own == stack => String::new(),
-        Some(other) => format!(" on {other}"),
-        None => return e.to_string(),
-    };
-    format!(
-        "'{given}' is none of ours, but a stack's own; write native:{given}{on} ('fathom stacks' lists them)"
-    )
+/// Returns the error for a spec, which says if the name is that of a stack's own controller.
+fn unmarked(error: SpecError, stack: Stack) -> ControllerError {
+    let SpecError::UnknownController { given: name } = &error else { return error.into() };
+    let has = |stack: &&Stack| stack.natives().contains(&name.as_str());
+    match std::iter::once(&stack).chain(Stack::ALL).find(has) {
+        Some(own) => ControllerError::NativeUnmarked {
+            name: name.clone(),
+            elsewhere: Some(*own).filter(|own| *own != stack),
+        },
+        None => error.into(),
+    }
 }
 
 #[cfg(test)]
@@ -127,5 +206,16 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn specs_round_trip_through_display() {
+        let native = ControllerSpec::Native("cubic".into());
+        assert_eq!(ControllerSpec::from(" native:cubic"), native);
+        assert_eq!(native.to_string(), "native:cubic");
+        assert!(native.is_native());
+        let ours = ControllerSpec::from("sync:floor=1ms");
+        assert_eq!(ours, ControllerSpec::Fathom("sync:floor=1ms".into()));
+        assert_eq!(ours.to_string(), "sync:floor=1ms");
     }
 }

@@ -10,23 +10,24 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fathom_plugin::Observer;
+use fathom_netsim::sim::{SimHandle, SimSocket};
+use fathom_plugin::{Observer, PluginError};
 use h3::quic::StreamErrorIncoming;
 
 use super::adapter::{ClientPlugin, Plugin, ServerPlugin, ShapingSocket};
 use super::stack::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use super::stack::{
-    self, ClientConfig, ConnectionError, EndpointConfig, MtuDiscoveryConfig, ServerConfig,
-    TokioRuntime, TransportConfig,
+    self, ClientConfig, ConnectionError, EndpointConfig, MtuDiscoveryConfig, SendDatagramError,
+    ServerConfig, TokioRuntime, TransportConfig,
 };
-use super::{Socket, native, own_stats, prioritised, set_connection_ids, watched};
+use super::{Socket, native, own_stats, prioritised, set_connection_ids, simulated, watched};
 use super::{acknowledged_h3, h3 as transport};
 use crate::controller::Controller;
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{EndpointSettings, SetupError, Tls, TransportSettings};
 use crate::traits::{
-    self, Close, CloseKind, Closer, ConnectionStats, Delivery, EarlyDataAccepted, Monitor,
-    ReadOrder, SetPriority,
+    self, Close, CloseKind, Closer, ConnectError, ConnectionStats, DatagramError, Delivery,
+    DeliveryError, EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
 };
 
 /// Configuration from which connections under one controller start.
@@ -55,21 +56,7 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint on a system socket. Needs a tokio runtime.
-    ///
-    /// # Errors
-    /// Returns an error if a controller, the TLS configuration or the socket cannot be used.
-    pub fn on_tokio(socket: UdpSocket, settings: EndpointSettings) -> Result<Self, SetupError> {
-        let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
-        let socket = runtime.wrap_udp_socket(socket)?;
-        Self::new(socket, runtime, settings)
-    }
-
-    /// Creates an endpoint on any socket and runtime of the stack's traits.
-    ///
-    /// # Errors
-    /// Returns an error if a controller, the TLS configuration or the socket cannot be used.
-    pub fn new(
+    fn new(
         socket: Socket,
         runtime: Arc<dyn stack::Runtime>,
         settings: EndpointSettings,
@@ -82,13 +69,14 @@ impl Endpoint {
         };
         let mut shares = Vec::new();
         for controller in &settings.controllers {
-            let wrong = |why: &dyn std::fmt::Display| {
-                SetupError::Controller(controller.spec(), why.to_string())
+            let wrong = |reason: PluginError| SetupError::Controller {
+                spec: controller.spec(),
+                reason: reason.into(),
             };
             let config = match controller {
                 Controller::Fathom(config) => Arc::clone(config),
                 Controller::Native(name) => {
-                    shares.push(native_share(&settings, name).map_err(|e| wrong(&e))?);
+                    shares.push(native_share(&settings, name).map_err(wrong)?);
                     continue;
                 }
             };
@@ -98,7 +86,7 @@ impl Endpoint {
             };
             let mut plugin = plugin
                 .and_then(|plugin| plugin.with_extension(settings.extension))
-                .map_err(|e| wrong(&e))?;
+                .map_err(wrong)?;
             if let Some(clock) = &settings.clock {
                 plugin = plugin.with_clock(Arc::clone(clock));
             }
@@ -116,11 +104,11 @@ impl Endpoint {
                         plugin.server_with_initial(Arc::clone(tls), suite).map(Share::Server)
                     }
                 }
-                .map_err(|e| wrong(&e))?,
+                .map_err(wrong)?,
             );
         }
         let base = match shares.first() {
-            None => return Err(SetupError::Controller(String::new(), "name one".into())),
+            None => return Err(SetupError::NoController),
             Some(Share::Server(plugin)) => Some(plugin.config()),
             Some(Share::NativeServer(config, _)) => Some(config.clone()),
             Some(Share::Client(_) | Share::NativeClient(..)) => None,
@@ -204,23 +192,25 @@ fn window_size(bytes: u64) -> stack::VarInt {
     stack::VarInt::from_u64(bytes).unwrap_or(stack::VarInt::MAX)
 }
 
-fn native_share(settings: &EndpointSettings, name: &'static str) -> Result<Share, String> {
+fn native_share(settings: &EndpointSettings, name: &'static str) -> Result<Share, PluginError> {
+    let refused = |_| match settings.initial {
+        Some(suite) => PluginError::InitialSuite(suite.suite.common.suite),
+        None => PluginError::NoInitialSuite,
+    };
     Ok(match &settings.tls {
         Tls::Client(tls) => {
             let crypto = match settings.initial {
-                None => QuicClientConfig::try_from(Arc::clone(tls)).map_err(|e| e.to_string())?,
-                Some(suite) => QuicClientConfig::with_initial(Arc::clone(tls), suite)
-                    .map_err(|e| e.to_string())?,
+                None => QuicClientConfig::try_from(Arc::clone(tls)),
+                Some(suite) => QuicClientConfig::with_initial(Arc::clone(tls), suite),
             };
-            Share::NativeClient(ClientConfig::new(Arc::new(crypto)), name)
+            Share::NativeClient(ClientConfig::new(Arc::new(crypto.map_err(refused)?)), name)
         }
         Tls::Server(tls) => {
             let crypto = match settings.initial {
-                None => QuicServerConfig::try_from(Arc::clone(tls)).map_err(|e| e.to_string())?,
-                Some(suite) => QuicServerConfig::with_initial(Arc::clone(tls), suite)
-                    .map_err(|e| e.to_string())?,
+                None => QuicServerConfig::try_from(Arc::clone(tls)),
+                Some(suite) => QuicServerConfig::with_initial(Arc::clone(tls), suite),
             };
-            Share::NativeServer(ServerConfig::with_crypto(Arc::new(crypto)), name)
+            Share::NativeServer(ServerConfig::with_crypto(Arc::new(crypto.map_err(refused)?)), name)
         }
     })
 }
@@ -236,9 +226,24 @@ fn endpoint_config(seed: Option<[u8; 32]>) -> EndpointConfig {
 }
 
 impl traits::Endpoint for Endpoint {
+    type Tls = Tls;
     type Incoming = Incoming;
     type Connecting = Connecting;
     type Connection = Connection;
+
+    fn on_tokio(socket: UdpSocket, settings: EndpointSettings) -> Result<Self, SetupError> {
+        let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
+        let socket = runtime.wrap_udp_socket(socket)?;
+        Self::new(socket, runtime, settings)
+    }
+
+    fn in_simulation(
+        socket: SimSocket,
+        sim: &SimHandle,
+        settings: EndpointSettings,
+    ) -> Result<Self, SetupError> {
+        Self::new(simulated(socket), Arc::new(sim.clone()), settings)
+    }
 
     fn local_address(&self) -> io::Result<SocketAddr> {
         self.endpoint.local_addr()
@@ -250,7 +255,7 @@ impl traits::Endpoint for Endpoint {
         server_name: &str,
         initial_rtt: Option<Duration>,
         observer: Option<Arc<dyn Observer>>,
-    ) -> Result<Connecting, String> {
+    ) -> Result<Connecting, ConnectError> {
         let mut transport = self.transport();
         if let Some(rtt) = initial_rtt {
             // RFC 9002 §6.2.2. noq paces by this value, also in 0-RTT.
@@ -267,10 +272,12 @@ impl traits::Endpoint for Endpoint {
                 config.transport_config(Arc::new(transport));
                 (config, monitor)
             }
-            _ => return Err("a server does not connect".into()),
+            Some(Share::Server(_) | Share::NativeServer(..)) | None => {
+                return Err(ConnectError::IsServer);
+            }
         };
-        let connecting =
-            self.endpoint.connect_with(config, to, server_name).map_err(|e| e.to_string())?;
+        let connecting = self.endpoint.connect_with(config, to, server_name);
+        let connecting = connecting.map_err(ConnectError::stack)?;
         Ok(Connecting { connecting, monitor })
     }
 
@@ -283,7 +290,7 @@ impl traits::Endpoint for Endpoint {
         Incoming(incoming): Incoming,
         controller: usize,
         observer: Option<Arc<dyn Observer>>,
-    ) -> Result<Connecting, String> {
+    ) -> Result<Connecting, ConnectError> {
         let mut transport = self.transport();
         let accepted = match &self.shares[controller] {
             Share::Server(plugin) => plugin
@@ -295,11 +302,11 @@ impl traits::Endpoint for Endpoint {
                 config.transport = Arc::new(transport);
                 incoming.accept_with(Arc::new(config)).map(|connecting| (connecting, monitor))
             }
-            _ => return Err("a client does not accept connections".into()),
+            Share::Client(_) | Share::NativeClient(..) => return Err(ConnectError::IsClient),
         };
         accepted
             .map(|(connecting, monitor)| Connecting { connecting, monitor })
-            .map_err(|e| e.to_string())
+            .map_err(|e| close(&e).into())
     }
 
     fn close(&self, code: u32) {
@@ -422,8 +429,14 @@ impl traits::Connection for Connection {
         Some((send, recv, early))
     }
 
-    fn send_datagram(&self, data: Bytes) -> Result<(), String> {
-        self.connection.send_datagram(data).map_err(|e| e.to_string())
+    fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError> {
+        self.connection.send_datagram(data).map_err(|e| match e {
+            SendDatagramError::UnsupportedByPeer | SendDatagramError::Disabled => {
+                DatagramError::Unsupported
+            }
+            SendDatagramError::TooLarge => DatagramError::TooLarge,
+            SendDatagramError::ConnectionLost(e) => close(&e).into(),
+        })
     }
 
     fn max_datagram_size(&self) -> Option<usize> {
@@ -475,7 +488,7 @@ impl traits::Connection for Connection {
 impl traits::RequestStream for acknowledged_h3::BidiStream<Bytes> {
     fn delivery(&self) -> Delivery {
         let acknowledged = self.acknowledged();
-        Box::pin(async move { acknowledged.await.map_err(|e| format!("{e:?}")) })
+        Box::pin(async move { acknowledged.await.map_err(DeliveryError::Stream) })
     }
 
     fn poll_write_chunks(

@@ -3,7 +3,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `stack.rs` | [`Stack`]: the stacks by name and their capabilities |
+//! | `stack.rs` | [`Stack`]: the stacks by name, their capabilities, and work on a chosen stack |
 //! | `controller.rs` | [`Controller`]: one of ours or a stack's own, as users write it |
 //! | `traits.rs` | traits of endpoints, connection attempts, connections and HTTP/3 streams |
 //! | `settings.rs` | settings of an endpoint |
@@ -13,8 +13,8 @@
 //! | `prioritised.rs`, `zeros.rs` | HTTP/3 with stream priorities for both; copy-free bodies |
 //! | `quiche.rs`, `quiche/` | quiche and its driver |
 //!
-//! quiche does no I/O and has its own TLS. `quiche.rs` and `quiche/` drive it on quinn's runtime
-//! and socket traits.
+//! quiche does no I/O and has its own TLS. `quiche.rs` and `quiche/` drive it on the traits of
+//! [`fathom_netsim::runtime`].
 
 // `endpoint.rs`, `watched.rs` and the files of `quiche/` are deliberately loaded twice, once on
 // each stack's types.
@@ -31,14 +31,15 @@ mod stack;
 mod traits;
 mod zeros;
 
-pub use controller::{Controller, native_name};
+pub use controller::{Controller, ControllerError, ControllerSpec};
 pub use native::{NativeBatch, NativeClock, NativeMonitor, NativeWatch};
 #[cfg(feature = "quiche")]
 pub use settings::{BoringTls, Sessions};
 pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings, UNLIMITED};
-pub use stack::Stack;
+pub use stack::{Stack, UseOfStack};
 pub use traits::{
-    Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery, EarlyDataAccepted,
-    Endpoint, Incoming, Monitor, ReadOrder, RequestStream, SetPriority,
+    Close, CloseKind, Closer, ConnectError, Connecting, Connection, ConnectionStats, DatagramError,
+    Delivery, DeliveryError, EarlyDataAccepted, Endpoint, Incoming, Monitor, ReadOrder,
+    RequestStream, SetPriority,
 };
 pub use zeros::ZEROS;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fathom_cc::Rate;
+use fathom_netsim::sim::SimSocket;
 use fathom_noq as adapter;
 use h3_noq as h3;
 use h3_noq as acknowledged_h3;
@@ -66,9 +67,13 @@ pub(crate) fn poll_write_chunk(
 }
 
 /// The socket type of an endpoint.
-pub type Socket = Box<dyn noq::AsyncUdpSocket>;
+type Socket = Box<dyn noq::AsyncUdpSocket>;
 
-/// Returns one of noq's own controllers by its name in the table of `stack.rs`.
+fn simulated(socket: SimSocket) -> Socket {
+    Box::new(socket)
+}
+
+/// Returns one of noq's own controllers by its name in the [`crate::Stack::natives`].
 fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
     match name {
         "cubic" => Arc::new(CubicConfig::default()),

@@ -1,5 +1,5 @@
 //! The derived quiche crate. quiche does no I/O and has no runtime. The driver in `quiche/` runs it
-//! on quinn's runtime and socket traits, which tokio and the simulation implement.
+//! on the traits of [`fathom_netsim::runtime`], on tokio and in the simulation.
 //!
 //! | file | contents |
 //! |---|---|
@@ -37,13 +37,13 @@ pub use self::endpoint::{Connecting, Endpoint};
 use self::native::{Quic, native, needs_pacing};
 pub use self::router::Incoming;
 pub use self::stream::{RecvStream, SendStream};
-use crate::controller::Controller;
+use crate::controller::{Controller, ControllerError};
 
 /// Returns a controller as quiche's configuration takes it, or an error if one of our controllers
 /// needs a capability that quiche lacks.
-fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, String> {
+fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, PluginError> {
     match controller {
-        Controller::Fathom(config) => algorithm_of(Arc::clone(config)).map_err(|e| e.to_string()),
+        Controller::Fathom(config) => algorithm_of(Arc::clone(config)),
         Controller::Native(name) => Ok(native(name)),
     }
 }
@@ -61,13 +61,13 @@ impl Share {
         controller: &Controller,
         extension: Extension,
         clock: Option<&Arc<dyn Clock>>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ControllerError> {
         let algorithm = algorithm(controller)?;
         let Controller::Fathom(config) = controller else {
             return Ok(Self { algorithm, plugin: None });
         };
         if extension.is_off() && config.required().one_way {
-            return Err(PluginError::ExtensionOff(config.name()).to_string());
+            return Err(PluginError::ExtensionOff(config.name()).into());
         }
         let plugin = ConnectionConfig { extension, ..ConnectionConfig::default() };
         let plugin = clock.map_or(plugin.clone(), |clock| ConnectionConfig {

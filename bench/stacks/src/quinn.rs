@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fathom_cc::Rate;
+use fathom_netsim::sim::SimSocket;
 use fathom_quinn as adapter;
 use h3_noq::quinn as acknowledged_h3;
 use h3_quinn as h3;
@@ -66,9 +67,13 @@ pub(crate) fn poll_write_chunk(
 }
 
 /// The socket type of an endpoint.
-pub type Socket = Arc<dyn quinn::AsyncUdpSocket>;
+type Socket = Arc<dyn quinn::AsyncUdpSocket>;
 
-/// Returns one of quinn's own controllers by its name in the table of `stack.rs`.
+fn simulated(socket: SimSocket) -> Socket {
+    Arc::new(socket)
+}
+
+/// Returns one of quinn's own controllers by its name in the [`crate::Stack::natives`].
 pub fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
     match name {
         "cubic" => Arc::new(CubicConfig::default()),

@@ -1,5 +1,6 @@
 //! Settings of an endpoint and of its connections.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use fathom_plugin::{Clock, Extension};
 use rustls::quic::Suite;
 
-use crate::controller::Controller;
+use crate::controller::{Controller, ControllerError};
 use crate::native::NativeClock;
 use crate::stack::Stack;
 
@@ -147,13 +148,36 @@ pub enum SetupError {
     /// The stack runs only in the laboratory.
     #[error("{0} is not run here; write {others}", others = Stack::names(Stack::is_everywhere))]
     Stack(Stack),
-    /// A controller is invalid: its spec, and the reason.
-    #[error("controller '{0}': {1}")]
-    Controller(String, String),
+    /// The settings have no controller.
+    #[error("no controller; name one")]
+    NoController,
+    /// The stack does not run a controller.
+    #[error("controller '{spec}': {reason}")]
+    Controller {
+        /// The controller.
+        spec: String,
+        /// Why the stack does not run it.
+        reason: ControllerError,
+    },
     /// The stack refused the TLS configuration.
-    #[error("TLS: {0}")]
-    Tls(String),
+    #[error("TLS: {}", one_line(&**.0))]
+    Tls(Box<dyn Error + Send + Sync>),
+    /// The server of a stack sent no session tickets.
+    #[error("TLS: {0}'s server sent no session tickets")]
+    NoTickets(Stack),
     /// The socket cannot be used.
     #[error("endpoint: {0}")]
     Endpoint(#[from] io::Error),
+}
+
+impl SetupError {
+    /// Returns the error for a TLS configuration that the stack refused.
+    pub fn tls(reason: impl Error + Send + Sync + 'static) -> Self {
+        Self::Tls(Box::new(reason))
+    }
+}
+
+/// Returns the text of an error on one line: BoringSSL writes one line per error.
+fn one_line(error: &dyn Error) -> String {
+    error.to_string().trim().replace('\n', "; ")
 }

@@ -1,17 +1,23 @@
-//! The QUIC stacks by name, with their capabilities and their own controllers.
+//! The stacks by name, with their capabilities and their own controllers.
 
 use std::fmt;
 use std::str::FromStr;
 
-use fathom_cc::Capabilities;
+use fathom_cc::{Capabilities, Invalid};
 use fathom_plugin::with_shaping_socket;
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
-/// A QUIC stack. Code that runs stacks has a match arm for each stack it supports and returns an
-/// error for the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg(feature = "quiche")]
+use crate::settings::BoringTls;
+use crate::settings::Tls;
+use crate::traits::Endpoint;
+
+/// A stack. Code that runs stacks implements [`UseOfStack`] and calls [`Stack::with`].
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray,
+)]
 #[serde(try_from = "String", into = "&'static str")]
-#[non_exhaustive]
 pub enum Stack {
     /// quinn 0.11 with rustls.
     #[default]
@@ -21,14 +27,32 @@ pub enum Stack {
     /// quiche 0.30 with BoringSSL.
     #[cfg(feature = "quiche")]
     Quiche,
-    /// No QUIC: packet-level TCP under our controllers, in the laboratory only.
+    /// No QUIC: packet-level TCP under our controllers, in the laboratory only. The stacks before
+    /// it run everywhere.
     Tcp,
 }
 
-/// A stack's row in [`TABLE`].
-struct Entry {
-    stack: Stack,
+/// Work on a stack that the user chose. It has a method for each kind of stack.
+pub trait UseOfStack {
+    /// Result of the work.
+    type Output;
+
+    /// Does the work on a QUIC stack whose TLS is rustls.
+    fn on_rustls<E: Endpoint<Tls = Tls>>(self) -> Self::Output;
+
+    /// Does the work on a QUIC stack whose TLS is BoringSSL.
+    #[cfg(feature = "quiche")]
+    fn on_boring<E: Endpoint<Tls = BoringTls>>(self) -> Self::Output;
+
+    /// Does the work on packet-level TCP, which has no endpoints.
+    fn on_tcp(self) -> Self::Output;
+}
+
+/// Properties of a stack.
+struct Properties {
     name: &'static str,
+    /// The crates that make up the stack, with their versions.
+    crates: &'static str,
     /// Capabilities that the stack provides to our controllers.
     provided: Capabilities,
     natives: &'static [&'static str],
@@ -38,94 +62,102 @@ struct Entry {
     on_rustls: bool,
     /// Whether `serve`, `load` and interop run the stack. Other stacks run only in the laboratory.
     everywhere: bool,
+    /// Whether the stack finds smaller packets after a path's MTU has fallen only if MTU discovery
+    /// is on. Other stacks detect black holes without it.
+    needs_mtu_discovery: bool,
 }
-
-/// Every built-in stack, in the order of the enum. Stacks that run everywhere come first.
-const TABLE: &[Entry] = &[
-    Entry {
-        stack: Stack::Quinn,
-        name: "quinn",
-        provided: fathom_quinn::PROVIDED,
-        natives: &["new-reno", "cubic", "bbr"],
-        // quinn-proto 0.11.19: the first phase of the gain cycle.
-        unseeded: &["bbr"],
-        on_rustls: true,
-        everywhere: true,
-    },
-    Entry {
-        stack: Stack::Noq,
-        name: "noq",
-        provided: fathom_noq::PROVIDED,
-        natives: &["new-reno", "cubic", "bbr3"],
-        // noq-proto 1.4.0: the time between two probes; `Bbr3Config` has a seed, but no setter.
-        unseeded: &["bbr3"],
-        on_rustls: true,
-        everywhere: true,
-    },
-    #[cfg(feature = "quiche")]
-    Entry {
-        stack: Stack::Quiche,
-        name: "quiche",
-        provided: ::quiche::fathom::PROVIDED,
-        natives: &["reno", "cubic", "bbr2"],
-        unseeded: &[],
-        on_rustls: false,
-        everywhere: true,
-    },
-    Entry {
-        stack: Stack::Tcp,
-        name: "tcp",
-        // ECN if a scenario requests accurate ECN.
-        provided: Capabilities { one_way: true, ecn: true, pacing: true, datagram: true },
-        natives: &[],
-        unseeded: &[],
-        on_rustls: false,
-        everywhere: false,
-    },
-];
 
 /// Stacks behind a feature of the same name, with the build tools that each needs.
 const OPTIONAL: &[(&str, &str)] = &[("quiche", "cmake and libclang-dev")];
 
 impl Stack {
     /// Every built-in stack.
-    pub const BUILT_IN: &'static [Self] = &{
-        let mut all = [Self::Quinn; TABLE.len()];
-        let mut at = 0;
-        while at < all.len() {
-            all[at] = TABLE[at].stack;
-            at += 1;
-        }
-        all
-    };
+    pub const BUILT_IN: &'static [Self] = Self::VARIANTS;
 
     /// Stacks that run everywhere, which users call `all`. TCP runs only in the laboratory.
-    pub const ALL: &'static [Self] = {
-        let mut count = 0;
-        while count < TABLE.len() && TABLE[count].everywhere {
-            count += 1;
-        }
-        Self::BUILT_IN.split_at(count).0
-    };
+    pub const ALL: &'static [Self] = Self::BUILT_IN.split_at(Self::Tcp as usize).0;
 
-    const fn entry(self) -> &'static Entry {
-        &TABLE[self as usize]
+    /// Does this work on the stack.
+    pub fn with<U: UseOfStack>(self, work: U) -> U::Output {
+        match self {
+            Self::Quinn => work.on_rustls::<crate::quinn::Endpoint>(),
+            Self::Noq => work.on_rustls::<crate::noq::Endpoint>(),
+            #[cfg(feature = "quiche")]
+            Self::Quiche => work.on_boring::<crate::quiche::Endpoint>(),
+            Self::Tcp => work.on_tcp(),
+        }
+    }
+
+    const fn properties(self) -> &'static Properties {
+        match self {
+            Self::Quinn => &Properties {
+                name: "quinn",
+                crates: env!("FATHOM_CRATES_QUINN"),
+                provided: fathom_quinn::PROVIDED,
+                natives: &["new-reno", "cubic", "bbr"],
+                // quinn-proto 0.11.19: the first phase of the gain cycle.
+                unseeded: &["bbr"],
+                on_rustls: true,
+                everywhere: true,
+                needs_mtu_discovery: false,
+            },
+            Self::Noq => &Properties {
+                name: "noq",
+                crates: env!("FATHOM_CRATES_NOQ"),
+                provided: fathom_noq::PROVIDED,
+                natives: &["new-reno", "cubic", "bbr3"],
+                // noq-proto 1.4.0: the time between two probes; `Bbr3Config` has a seed, but no
+                // setter.
+                unseeded: &["bbr3"],
+                on_rustls: true,
+                everywhere: true,
+                needs_mtu_discovery: false,
+            },
+            #[cfg(feature = "quiche")]
+            Self::Quiche => &Properties {
+                name: "quiche",
+                crates: env!("FATHOM_CRATES_QUICHE"),
+                provided: ::quiche::fathom::PROVIDED,
+                natives: &["reno", "cubic", "bbr2"],
+                unseeded: &[],
+                on_rustls: false,
+                everywhere: true,
+                needs_mtu_discovery: true,
+            },
+            Self::Tcp => &Properties {
+                name: "tcp",
+                crates: concat!("fathom ", env!("CARGO_PKG_VERSION")),
+                // ECN if a scenario requests accurate ECN.
+                provided: Capabilities { one_way: true, ecn: true, pacing: true, datagram: true },
+                natives: &[],
+                unseeded: &[],
+                on_rustls: false,
+                everywhere: false,
+                needs_mtu_discovery: false,
+            },
+        }
     }
 
     /// Returns the name that users type.
     pub const fn name(self) -> &'static str {
-        self.entry().name
+        self.properties().name
+    }
+
+    /// Returns the crates that make up the stack, with their versions:
+    /// `quinn 0.11.9, quinn-proto 0.11.13`.
+    pub const fn crates(self) -> &'static str {
+        self.properties().crates
     }
 
     /// Returns whether the stack runs everywhere, not only in the laboratory.
     pub const fn is_everywhere(self) -> bool {
-        self.entry().everywhere
+        self.properties().everywhere
     }
 
     /// Returns the capabilities without a shaping socket: signals that the stack delivers to a
     /// controller and send parameters that it honours.
     pub const fn provided(self) -> Capabilities {
-        self.entry().provided
+        self.properties().provided
     }
 
     /// Returns the capabilities if the endpoint sends through a shaping socket, which trims and
@@ -136,18 +168,24 @@ impl Stack {
 
     /// Returns the names of the stack's own controllers, as in `native:NAME`.
     pub const fn natives(self) -> &'static [&'static str] {
-        self.entry().natives
+        self.properties().natives
     }
 
     /// Returns whether the stack's own controller `native` draws random numbers that no seed sets.
     /// Two runs of one scenario with one seed then differ.
     pub fn is_unseeded(self, native: &str) -> bool {
-        self.entry().unseeded.contains(&native)
+        self.properties().unseeded.contains(&native)
     }
 
     /// Returns whether the stack's TLS is rustls.
     pub const fn on_rustls(self) -> bool {
-        self.entry().on_rustls
+        self.properties().on_rustls
+    }
+
+    /// Returns whether the stack finds smaller packets after a path's MTU has fallen only if MTU
+    /// discovery is on.
+    pub const fn needs_mtu_discovery(self) -> bool {
+        self.properties().needs_mtu_discovery
     }
 
     /// Returns the names of the stacks for which `choose` returns true, as a list for a sentence.
@@ -164,24 +202,25 @@ impl fmt::Display for Stack {
 }
 
 impl FromStr for Stack {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
+    type Err = Invalid;
+
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         let names = Self::names(|_| true);
         if let Some(stack) = Self::BUILT_IN.iter().copied().find(|stack| stack.name() == s) {
             return Ok(stack);
         }
-        match OPTIONAL.iter().find(|(name, _)| *name == s) {
-            Some((name, tools)) => Err(format!(
-                "this build has no {name}; build with --features {name} (needs {tools}), or write {names}"
-            )),
-            None => Err(format!("'{}' is not a stack; write {names}", s.escape_debug())),
-        }
+        Err(match OPTIONAL.iter().find(|(name, _)| *name == s) {
+            Some((name, tools)) => Invalid::because(format!("this build has no {name}"))
+                .hint(format!("build with --features {name} (needs {tools}), or write {names}")),
+            None => Invalid::value(s, "is not a stack").hint(format!("write {names}")),
+        })
     }
 }
 
 impl TryFrom<String> for Stack {
-    type Error = String;
-    fn try_from(s: String) -> Result<Self, String> {
+    type Error = Invalid;
+
+    fn try_from(s: String) -> Result<Self, Invalid> {
         s.parse()
     }
 }
@@ -197,13 +236,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_the_order_of_the_enum() {
+    fn every_stack_has_consistent_properties() {
         for stack in Stack::BUILT_IN {
-            assert_eq!(stack.entry().stack, *stack);
             assert_eq!(stack.name().parse(), Ok(*stack));
             assert_eq!(stack.is_everywhere(), Stack::ALL.contains(stack));
-            let entry = stack.entry();
-            assert!(entry.unseeded.iter().all(|native| entry.natives.contains(native)));
+            let properties = stack.properties();
+            let natives = properties.natives;
+            assert!(properties.unseeded.iter().all(|native| natives.contains(native)));
         }
+    }
+
+    #[test]
+    fn versions_of_the_crates_are_found() {
+        let (quinn, noq) = (Stack::Quinn.crates(), Stack::Noq.crates());
+        assert!(quinn.starts_with("quinn 0.11.") && quinn.contains("quinn-proto 0.11."), "{quinn}");
+        assert!(noq.starts_with("noq 1."), "{noq}");
+        assert!(Stack::Tcp.crates().starts_with("fathom "));
     }
 }

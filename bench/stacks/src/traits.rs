@@ -1,20 +1,23 @@
 //! Traits of an endpoint, a connection attempt, a connection and its HTTP/3 streams.
 
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use fathom_netsim::sim::{SimHandle, SimSocket};
 use fathom_plugin::{ConnectionMonitor, InUse, Observer, Report};
 use h3::quic::{RecvStream, SendStream, StreamErrorIncoming};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::native::NativeMonitor;
+use crate::settings::{EndpointSettings, SetupError};
 
 /// Future that resolves once the handshake is complete. On clients, its output is whether the
 /// server accepted 0-RTT.
@@ -22,12 +25,64 @@ pub type EarlyDataAccepted = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Future that resolves when the peer has acknowledged all data of a stream and its end, or with an
 /// error if the peer has stopped the stream or the connection is closed.
-pub type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub type Delivery = Pin<Box<dyn Future<Output = Result<(), DeliveryError>> + Send>>;
 
 /// Function that sets the priority of a stream by its number, before anything is sent on the
 /// stream. The arguments are the stream number, the urgency from 0 (sent first) to 7, and whether
 /// the response is incremental (RFC 9218 §4).
 pub type SetPriority = Arc<dyn Fn(u64, u8, bool) + Send + Sync>;
+
+/// Reason why a connection does not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The endpoint is a server.
+    #[error("a server does not connect")]
+    IsServer,
+    /// The endpoint is a client.
+    #[error("a client does not accept connections")]
+    IsClient,
+    /// The first packet closed the connection.
+    #[error(transparent)]
+    Closed(#[from] Close),
+    /// The stack refused, in its own words.
+    #[error(transparent)]
+    Stack(Box<dyn Error + Send + Sync>),
+}
+
+impl ConnectError {
+    /// Returns an error in the stack's own words.
+    pub fn stack(reason: impl Error + Send + Sync + 'static) -> Self {
+        Self::Stack(Box::new(reason))
+    }
+}
+
+/// Reason why a datagram is not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum DatagramError {
+    /// One of the ends does not support datagrams.
+    #[error("one of the ends does not support datagrams")]
+    Unsupported,
+    /// The datagram is too large for a packet or for the peer.
+    #[error("the datagram is too large")]
+    TooLarge,
+    /// The queue of datagrams is full.
+    #[error("the queue of datagrams is full")]
+    QueueFull,
+    /// The connection is closed.
+    #[error(transparent)]
+    Closed(#[from] Close),
+}
+
+/// Reason why the data of a stream will not all be acknowledged.
+#[derive(Debug, thiserror::Error)]
+pub enum DeliveryError {
+    /// The peer stopped the stream, this end reset it, or the connection is closed.
+    #[error("{0:?}")]
+    Stream(StreamErrorIncoming),
+    /// The connection of a transport without QUIC streams is gone.
+    #[error("the client went away")]
+    ClientGone,
+}
 
 /// Order in which HTTP/3 reads the data of streams from the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +97,33 @@ pub enum ReadOrder {
 
 /// A socket and the connections over it, of a client or a server.
 pub trait Endpoint: Send + Sync + Sized + 'static {
+    /// TLS configuration.
+    type Tls;
     /// A client's connection attempt.
     type Incoming: Incoming;
     /// A connection in its handshake.
     type Connecting: Connecting<Connection = Self::Connection>;
     /// A connection.
     type Connection: Connection;
+
+    /// Creates an endpoint on a system socket. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// Returns an error if a controller, the TLS configuration or the socket cannot be used.
+    fn on_tokio(
+        socket: UdpSocket,
+        settings: EndpointSettings<Self::Tls>,
+    ) -> Result<Self, SetupError>;
+
+    /// Creates an endpoint on a socket of the simulation.
+    ///
+    /// # Errors
+    /// Returns an error if a controller or the TLS configuration cannot be used.
+    fn in_simulation(
+        socket: SimSocket,
+        sim: &SimHandle,
+        settings: EndpointSettings<Self::Tls>,
+    ) -> Result<Self, SetupError>;
 
     /// Returns the address to which the socket is bound.
     ///
@@ -59,14 +135,14 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
     /// every event of the controller.
     ///
     /// # Errors
-    /// Returns an error of one line if the connection cannot be opened.
+    /// Returns an error if the connection cannot be opened.
     fn connect(
         &self,
         to: SocketAddr,
         server_name: &str,
         initial_rtt: Option<Duration>,
         observer: Option<Arc<dyn Observer>>,
-    ) -> Result<Self::Connecting, String>;
+    ) -> Result<Self::Connecting, ConnectError>;
 
     /// Returns the next connection attempt, or `None` once the endpoint is closed.
     fn accept(&self) -> impl Future<Output = Option<Self::Incoming>> + Send;
@@ -80,7 +156,7 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
         incoming: Self::Incoming,
         controller: usize,
         observer: Option<Arc<dyn Observer>>,
-    ) -> Result<Self::Connecting, String>;
+    ) -> Result<Self::Connecting, ConnectError>;
 
     /// Closes every connection with this application error code.
     fn close(&self, code: u32);
@@ -212,9 +288,8 @@ pub trait Connection: Clone + Send + Sync + 'static {
     /// full, the oldest datagrams are dropped.
     ///
     /// # Errors
-    /// Returns an error if the datagram is too large, if either end does not support datagrams, or
-    /// if the connection is closed.
-    fn send_datagram(&self, data: Bytes) -> Result<(), String>;
+    /// Returns an error if the datagram is not queued.
+    fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError>;
     /// Returns the size of the largest datagram in bytes, or `None` if either end does not support
     /// datagrams.
     fn max_datagram_size(&self) -> Option<usize>;
@@ -279,7 +354,7 @@ impl fmt::Display for Close {
     }
 }
 
-impl std::error::Error for Close {}
+impl Error for Close {}
 
 /// Side that closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,15 +36,13 @@ pub use setup::{EndpointStack, Overrides, Role, Setup};
 pub use test_name::TestName;
 
 #[cfg(feature = "quiche")]
-use fathom_stacks::quiche;
-use fathom_stacks::{Endpoint, SetupError, Stack, noq, quinn};
-#[cfg(feature = "quiche")]
-use fathom_stacks_stock as stock_quiche;
+use fathom_stacks::BoringTls;
+use fathom_stacks::{Endpoint, SetupError, Tls, UseOfStack};
 
 use error::InputError;
 use facts::FactsLog;
 #[cfg(feature = "quiche")]
-use stack_endpoint::on_quiche;
+use stack_endpoint::on_boring;
 use stack_endpoint::{OpenEndpoint, on_rustls};
 
 /// Runs the endpoint until it is done or `stop` is set.
@@ -57,29 +55,42 @@ pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
         Ok(facts_log) => facts_log,
         Err(error) => return Outcome::InvalidInput(error.to_string()),
     };
-    let outcome = match setup.stack.stack {
-        Stack::Quinn => {
-            on_tokio(|setup| on_rustls(quinn::Endpoint::on_tokio, setup), &setup, &facts_log, stop)
-        }
-        Stack::Noq => {
-            on_tokio(|setup| on_rustls(noq::Endpoint::on_tokio, setup), &setup, &facts_log, stop)
-        }
-        #[cfg(feature = "quiche")]
-        Stack::Quiche if setup.stack.stock => on_tokio(
-            |setup| on_quiche(stock_quiche::Endpoint::on_tokio, setup),
-            &setup,
-            &facts_log,
-            stop,
-        ),
-        #[cfg(feature = "quiche")]
-        Stack::Quiche => {
-            on_tokio(|setup| on_quiche(quiche::Endpoint::on_tokio, setup), &setup, &facts_log, stop)
-        }
-        stack => Outcome::Unsupported(SetupError::Stack(stack).to_string()),
-    };
+    let stack = setup.stack.stack;
+    let outcome = stack.with(Run { setup: &setup, facts_log: &facts_log, stop });
     match (facts_log.write(), outcome) {
         (Err(error), Outcome::Success) => Outcome::Failed(error.to_string()),
         (_, outcome) => outcome,
+    }
+}
+
+/// Runs the endpoint of `setup` on its stack.
+struct Run<'a> {
+    setup: &'a Arc<Setup>,
+    facts_log: &'a Arc<FactsLog>,
+    stop: Arc<AtomicBool>,
+}
+
+impl UseOfStack for Run<'_> {
+    type Output = Outcome;
+
+    /// With one of its own controllers, a stack runs without the plug-in.
+    fn on_rustls<E: Endpoint<Tls = Tls>>(self) -> Outcome {
+        on_tokio(on_rustls::<E>, self.setup, self.facts_log, self.stop)
+    }
+
+    #[cfg(feature = "quiche")]
+    fn on_boring<E: Endpoint<Tls = BoringTls>>(self) -> Outcome {
+        let Self { setup, facts_log, stop } = self;
+        if setup.stack.stock {
+            // quiche is the only stack on BoringSSL.
+            on_tokio(on_boring::<fathom_stacks_stock::Endpoint>, setup, facts_log, stop)
+        } else {
+            on_tokio(on_boring::<E>, setup, facts_log, stop)
+        }
+    }
+
+    fn on_tcp(self) -> Outcome {
+        Outcome::Unsupported(SetupError::Stack(self.setup.stack.stack).to_string())
     }
 }
 

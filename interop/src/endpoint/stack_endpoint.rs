@@ -15,9 +15,6 @@ use super::error::InputError;
 use super::facts;
 use super::{Role, Setup, tls};
 
-/// Function that creates an endpoint of a stack from a socket and settings.
-type Open<E, T> = fn(UdpSocket, EndpointSettings<T>) -> Result<E, SetupError>;
-
 /// An open endpoint.
 pub(super) struct OpenEndpoint<E> {
     pub(super) endpoint: E,
@@ -41,27 +38,25 @@ const TRANSPORT: TransportSettings = TransportSettings {
 };
 
 /// Creates the endpoint of `setup` on a stack with rustls.
-pub(super) fn on_rustls<E: Endpoint>(
-    open: Open<E, Tls>,
+pub(super) fn on_rustls<E: Endpoint<Tls = Tls>>(
     setup: &Setup,
 ) -> Result<OpenEndpoint<E>, InputError> {
     match setup.role {
         Role::Client => {
             let (tls, tickets) = tls::client(setup)?;
-            let endpoint = make(open, setup, Tls::Client(tls), TRANSPORT)?;
+            let endpoint = make(setup, Tls::Client(tls), TRANSPORT)?;
             Ok(OpenEndpoint { endpoint, has_ticket: Box::new(move || tickets.any()) })
         }
         Role::Server => {
-            let endpoint = make(open, setup, Tls::Server(tls::server(setup)?), TRANSPORT)?;
+            let endpoint = make(setup, Tls::Server(tls::server(setup)?), TRANSPORT)?;
             Ok(OpenEndpoint { endpoint, has_ticket: Box::new(|| false) })
         }
     }
 }
 
-/// Creates the endpoint of `setup` on quiche.
+/// Creates the endpoint of `setup` on a stack with BoringSSL, which is quiche.
 #[cfg(feature = "quiche")]
-pub(super) fn on_quiche<E: Endpoint>(
-    open: Open<E, BoringTls>,
+pub(super) fn on_boring<E: Endpoint<Tls = BoringTls>>(
     setup: &Setup,
 ) -> Result<OpenEndpoint<E>, InputError> {
     // tokio-quiche's packet size. The runner's network carries larger packets, and MTU discovery is
@@ -69,7 +64,7 @@ pub(super) fn on_quiche<E: Endpoint>(
     let transport = TransportSettings { datagram: Some(1350), ..TRANSPORT };
     let tls = tls::boring(setup)?;
     let sessions = tls.sessions.clone();
-    let endpoint = make(open, setup, tls, transport)?;
+    let endpoint = make(setup, tls, transport)?;
     Ok(OpenEndpoint {
         endpoint,
         has_ticket: Box::new(move || sessions.as_ref().is_some_and(|sessions| sessions.any())),
@@ -77,10 +72,9 @@ pub(super) fn on_quiche<E: Endpoint>(
 }
 
 /// Creates an endpoint. A server listens on the setup's address.
-fn make<E, T>(
-    open: Open<E, T>,
+fn make<E: Endpoint>(
     setup: &Setup,
-    tls: T,
+    tls: E::Tls,
     transport: TransportSettings,
 ) -> Result<E, InputError> {
     let at = match setup.role {
@@ -97,7 +91,7 @@ fn make<E, T>(
         ..EndpointSettings::new(tls, vec![controller])
     };
     let socket = UdpSocket::bind(at).map_err(|e| InputError::Listen(at, e))?;
-    open(socket, settings).map_err(|e| match e {
+    E::on_tokio(socket, settings).map_err(|e| match e {
         SetupError::Endpoint(e) => InputError::Listen(at, e),
         e => InputError::Stack(e),
     })

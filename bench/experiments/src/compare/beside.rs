@@ -7,7 +7,7 @@ use fathom_netsim::sim::WIRE_OVERHEAD;
 use crate::scenario::{
     BackgroundSpec, InField, PlanError, Shaping, TcpSettings, Timestamps, TrafficSpec, provided,
 };
-use crate::stack::{Controller, DATAGRAM, Stack, native_name};
+use crate::stack::{Controller, ControllerSpec, DATAGRAM, Stack};
 
 /// Cross traffic as written: `cubic:2` (two bulk flows with Fathom's CUBIC on the stack under
 /// test), `native:bbr` (one flow with the stack's own BBR), `tcp` or `tcp-reno:3` (packet-level
@@ -64,9 +64,8 @@ impl Beside {
                 name.strip_prefix("tcp-").map_or((false, name), |controller| (true, controller))
             }
         };
-        if native_name(controller).is_none() {
-            catalogue::parse(controller)
-                .map_err(|e| wrong(format!("is no cross traffic ({e})")))?;
+        if let ControllerSpec::Fathom(spec) = ControllerSpec::from(controller) {
+            catalogue::parse(&spec).map_err(|e| wrong(format!("is no cross traffic ({e})")))?;
         }
         Ok(Self::Flows { tcp, controller: controller.to_owned(), count })
     }

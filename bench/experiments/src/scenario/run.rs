@@ -428,7 +428,7 @@ impl<'a> Run<'a> {
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(smallest),
                     mtu_discovery: self.scenario.mtu_discovery
-                        || (has_mtu_event && needs_discovery(traffic.stack)),
+                        || (has_mtu_event && traffic.stack.needs_mtu_discovery()),
                     tcp: traffic.tcp,
                     uploads: workload.goes_up(),
                     concurrent: workload.is_concurrent(),
@@ -606,12 +606,6 @@ impl<'a> Run<'a> {
 /// Maximum time for which a datagram waits for others of its bundle. Linux's TCP bundles the data
 /// that it sends within 1 ms (`tcp_tso_autosize`).
 const BUNDLED_WITHIN: Duration = Duration::from_millis(1);
-
-/// Returns whether a stack needs MTU discovery to find smaller packets after a path's MTU has
-/// fallen. quinn and noq detect black holes without it.
-fn needs_discovery(stack: Stack) -> bool {
-    stack.name() == "quiche"
-}
 
 /// Returns the maximum number of bytes that a receiver accepts, if the stack is TCP and has a
 /// limit.

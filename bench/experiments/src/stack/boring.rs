@@ -27,7 +27,7 @@ pub(super) fn boring(side: Side, identity: &Identity) -> Result<BoringTls, Setup
         Side::Client => client(identity),
         Side::Server => server(identity),
     };
-    let context = context.map_err(|e| SetupError::Tls(e.to_string()))?;
+    let context = context.map_err(SetupError::tls)?;
     Ok(BoringTls {
         server: side == Side::Server,
         context,

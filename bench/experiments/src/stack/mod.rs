@@ -23,9 +23,9 @@ use fathom_cc::Time;
 use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 use fathom_plugin::{Clock, Extension, Observer};
 #[cfg(feature = "quiche")]
-use fathom_stacks::quiche;
-pub use fathom_stacks::{Controller, SetupError, Stack, native_name};
-use fathom_stacks::{ReadOrder, UNLIMITED, noq, quinn};
+use fathom_stacks::BoringTls;
+pub use fathom_stacks::{Controller, ControllerError, ControllerSpec, SetupError, Stack};
+use fathom_stacks::{Endpoint, ReadOrder, Tls, UNLIMITED, UseOfStack};
 use h3::error::Code;
 
 pub(crate) use self::misreport::misreport;
@@ -373,27 +373,30 @@ pub(crate) fn ends(
     server: SimSocket,
     host: Arc<dyn Host>,
 ) -> Result<EndpointPair, SetupError> {
-    match stack {
-        Stack::Quinn => {
-            pair::ends(settings, client, server, host, pair::rustls, |socket, runtime, settings| {
-                quinn::Endpoint::new(Arc::new(socket), runtime, settings)
-            })
-        }
-        Stack::Noq => {
-            pair::ends(settings, client, server, host, pair::rustls, |socket, runtime, settings| {
-                noq::Endpoint::new(Box::new(socket), runtime, settings)
-            })
-        }
-        #[cfg(feature = "quiche")]
-        Stack::Quiche => pair::ends(
-            settings,
-            client,
-            server,
-            host,
-            boring::boring,
-            |socket, runtime, settings| quiche::Endpoint::new(Arc::new(socket), runtime, settings),
-        ),
-        Stack::Tcp => tcp::ends(settings, host),
-        _ => Err(SetupError::Stack(stack)),
+    stack.with(Ends { settings, client, server, host })
+}
+
+/// Makes both ends of connections.
+struct Ends<'a, 's> {
+    settings: &'a EndpointSettings<'s>,
+    client: SimSocket,
+    server: SimSocket,
+    host: Arc<dyn Host>,
+}
+
+impl UseOfStack for Ends<'_, '_> {
+    type Output = Result<EndpointPair, SetupError>;
+
+    fn on_rustls<E: Endpoint<Tls = Tls>>(self) -> Self::Output {
+        pair::ends::<E>(self, pair::rustls)
+    }
+
+    #[cfg(feature = "quiche")]
+    fn on_boring<E: Endpoint<Tls = BoringTls>>(self) -> Self::Output {
+        pair::ends::<E>(self, boring::boring)
+    }
+
+    fn on_tcp(self) -> Self::Output {
+        tcp::ends(self.settings, self.host)
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
+use fathom_netsim::sim::{SimHandle, flow_of, server_address};
 use fathom_stacks::{
     Close, CloseKind, Connecting, Connection, ConnectionStats, Endpoint,
     EndpointSettings as Settings, Incoming, Monitor, ReadOrder, SetupError, Tls, TransportSettings,
@@ -13,24 +13,19 @@ use fathom_stacks::{
 use super::explained;
 use super::senders::{ReportSender, SenderReport, SenderStats};
 use super::{
-    BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection,
+    BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Ends, Host, OpenConnection,
     ReadDatagram, Side, WhyLost,
 };
 use crate::http::{HttpError, Identity, Lost, NO_ERROR, Priority, Requests, Sessions, push, serve};
 
-/// Makes both ends of connections. `tls` returns the TLS configuration of a side; `open` makes an
-/// endpoint from a socket and the settings.
-pub(super) fn ends<E: Endpoint, T>(
-    settings: &EndpointSettings<'_>,
-    client: SimSocket,
-    server: SimSocket,
-    host: Arc<dyn Host>,
-    tls: impl Fn(Side, &Identity) -> Result<T, SetupError>,
-    open: impl Fn(SimSocket, Arc<SimHandle>, Settings<T>) -> Result<E, SetupError>,
+/// Makes both ends of connections. `tls` returns the TLS configuration of a side.
+pub(super) fn ends<E: Endpoint>(
+    Ends { settings, client, server, host }: Ends<'_, '_>,
+    tls: impl Fn(Side, &Identity) -> Result<E::Tls, SetupError>,
 ) -> Result<EndpointPair, SetupError> {
     let endpoint = |socket, side| {
         let settings_of_side = of_side(settings, side, tls(side, settings.identity)?);
-        open(socket, Arc::new(settings.sim.clone()), settings_of_side)
+        E::in_simulation(socket, settings.sim, settings_of_side)
     };
     let (client, server) = (endpoint(client, Side::Client)?, endpoint(server, Side::Server)?);
     Ok(EndpointPair {
@@ -109,7 +104,7 @@ impl<E: Endpoint> Connector for Opener<E> {
         let connecting = self
             .endpoint
             .connect(server_address(flow), "lab.test", None, observer)
-            .map_err(HttpError::Connect);
+            .map_err(|e| HttpError::Connect(e.to_string()));
         let (sim, senders, transport) = (self.sim.clone(), self.senders.clone(), self.transport);
         let uploads = senders.clone();
         Box::pin(async move {

@@ -15,12 +15,14 @@ use fathom_cc::{
 use fathom_netsim::sim::SimHandle;
 use fathom_packet_level::ClientOrServer::{Client, Server};
 use fathom_packet_level::{TcpConnection, TcpConnections, TcpEnd, TcpOptions, TcpReceiverOptions};
-use fathom_plugin::Observer;
+use fathom_plugin::{Observer, PluginError};
 use fathom_stacks::SetupError;
 use parking_lot::Mutex;
 
 use super::senders::{ReportSender, SenderReport};
-use super::{BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Host};
+use super::{
+    BoxFuture, Connector, Controller, ControllerError, EndpointPair, EndpointSettings, Host, Stack,
+};
 use crate::http::{Ask, Fetched, HttpError, LiveRequest};
 use crate::tcp::{TcpOutcome, TcpSettings};
 
@@ -29,9 +31,13 @@ pub(super) fn ends(
     settings: &EndpointSettings<'_>,
     host: Arc<dyn Host>,
 ) -> Result<EndpointPair, SetupError> {
-    let wrong = |why: String| SetupError::Controller(settings.control.spec(), why);
-    let Controller::Fathom(config) = settings.control else {
-        return Err(wrong("is no controller of TCP here".into()));
+    let wrong = |reason| SetupError::Controller { spec: settings.control.spec(), reason };
+    let config = match settings.control {
+        Controller::Fathom(config) => config,
+        Controller::Native(name) => {
+            let name = (*name).to_owned();
+            return Err(wrong(ControllerError::UnknownNative { stack: Stack::Tcp, name }));
+        }
     };
     let provided = settings.tcp.provided();
     let timestamps = TcpSettings::stamps(&**config) && !settings.extension.is_off();
@@ -47,7 +53,9 @@ pub(super) fn ends(
         host,
     };
     let start = Start { now: settings.sim.time(), datagram: opener.sender.smss(), provided };
-    config.start(&start).map_err(|e| wrong(e.to_string()))?;
+    config.start(&start).map_err(|missing| {
+        wrong(PluginError::Missing { missing, shaping_socket_suffices: false }.into())
+    })?;
     Ok(EndpointPair { connector: Arc::new(opener), accept: Box::pin(async {}) })
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn issue_tickets(
     });
     executor.run(LIMIT);
     if sessions.tickets() < BEFORE {
-        return Err(SetupError::Tls(format!("{stack}'s server sent no session tickets")));
+        return Err(SetupError::NoTickets(stack));
     }
     Ok(())
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
 use crate::scenario::{Background, Load, Scenario, Stop, Traffic};
-use crate::stack::Stack;
 use fathom_packet_level::WebUser;
 
 /// CPU seconds for each data packet of a long QUIC transfer: both ends, acknowledgements, network
@@ -72,9 +71,10 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
     let mut sum = Estimate { seconds, memory: MEMORY_OF_RUN, ..Estimate::default() };
     for (traffic, rate) in scenario.traffic.iter().zip(rates) {
         let full = f64::from(traffic.datagram) + f64::from(WIRE_OVERHEAD);
-        let (per_packet, per_connection) = match traffic.stack {
-            Stack::Tcp => (CPU_PER_TCP_PACKET, CPU_PER_TCP_CONNECTION),
-            _ => (CPU_PER_PACKET, CPU_PER_CONNECTION),
+        let (per_packet, per_connection) = if traffic.stack.is_everywhere() {
+            (CPU_PER_PACKET, CPU_PER_CONNECTION)
+        } else {
+            (CPU_PER_TCP_PACKET, CPU_PER_TCP_CONNECTION)
         };
         let work = traffic.workload.model().work(rate, seconds);
         let packets = work.bytes / full;

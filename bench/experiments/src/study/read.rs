@@ -515,6 +515,7 @@ fn lacks(scenario: &DeTable<'_>) -> Option<String> {
         .filter_map(|table| table.get("stack")?.get_ref().as_str())
         .find(|stack| *stack == OPTIONAL_STACK)
         .and_then(|stack| stack.parse::<Stack>().err())
+        .map(|missing| missing.to_string())
 }
 
 fn text_of(root: &DeTable<'_>, field: &str) -> Result<Option<String>, SpannedError> {

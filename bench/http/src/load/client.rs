@@ -1,6 +1,5 @@
 //! A client on any stack: its sockets, and its connections to one server.
 
-use std::net::UdpSocket;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,7 +39,7 @@ impl ClientConfig {
         // This end sends only a few requests and acknowledgements, so any controller does.
         let controller = if extension.is_off() { "native:cubic" } else { "cubic" };
         let controller = Controller::read(controller, self.stack)
-            .map_err(|why| SetupError::Controller(controller.to_owned(), why))?;
+            .map_err(|reason| SetupError::Controller { spec: controller.to_owned(), reason })?;
         Ok(EndpointSettings {
             extension,
             transport: TransportSettings {
@@ -66,19 +65,18 @@ pub(super) struct Client<E> {
     config: ClientConfig,
 }
 
-impl<E: Endpoint> Client<E> {
-    pub(super) fn open(
-        config: ClientConfig,
-        endpoint: impl Fn(UdpSocket, EndpointSettings) -> Result<E, SetupError>,
-    ) -> Result<Self, LoadError> {
+impl<E: Endpoint<Tls = Tls>> Client<E> {
+    pub(super) fn open(config: ClientConfig) -> Result<Self, LoadError> {
         let endpoints = (0..config.sockets.max(1)).map(|_| {
             let (socket, _) = udp::bind(wildcard_address(config.origin.address()))?;
-            Ok(endpoint(socket, config.endpoint()?)?)
+            Ok(E::on_tokio(socket, config.endpoint()?)?)
         });
         let endpoints = endpoints.collect::<Result<_, LoadError>>()?;
         Ok(Self { endpoints, next: AtomicUsize::new(0), config })
     }
+}
 
+impl<E: Endpoint> Client<E> {
     /// Starts a connection.
     pub(super) fn connect(&self) -> Result<Connecting<E>, HandshakeError> {
         let uplink_delay =

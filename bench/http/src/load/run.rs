@@ -1,7 +1,8 @@
 //! A run from start to end.
 
+use std::future::{Future, ready};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -9,7 +10,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fathom_netsim::kernel::{MachineTime, ReceiveDrops};
-use fathom_stacks::{Endpoint, Stack, noq, quinn};
+#[cfg(feature = "quiche")]
+use fathom_stacks::BoringTls;
+use fathom_stacks::{Endpoint, Tls, UseOfStack};
 use tokio::sync::watch;
 
 use super::arrivals::Arrival;
@@ -50,7 +53,7 @@ pub async fn run(
     config: LoadConfig,
     outputs: Outputs,
     stop: watch::Receiver<bool>,
-    watch: impl FnMut(&Progress),
+    mut watch: impl FnMut(&Progress) + Send,
 ) -> Result<LoadReport, LoadError> {
     let connections = check(&config)?;
     let client = ClientConfig {
@@ -66,16 +69,35 @@ pub async fn run(
         idle: config.timeout.max(Duration::from_secs(30)),
         stream_window: config.stream_window,
     };
-    match config.stack {
-        Stack::Quinn => {
-            drive(Client::open(client, quinn::Endpoint::on_tokio)?, config, outputs, stop, watch)
-                .await
-        }
-        Stack::Noq => {
-            drive(Client::open(client, noq::Endpoint::on_tokio)?, config, outputs, stop, watch)
-                .await
-        }
-        stack => Err(LoadError::Stack(stack)),
+    config.stack.with(Drive { client, config, outputs, stop, watch: &mut watch }).await
+}
+
+/// Runs a load on the stack of its client.
+struct Drive<'a> {
+    client: ClientConfig,
+    config: LoadConfig,
+    outputs: Outputs,
+    stop: watch::Receiver<bool>,
+    watch: &'a mut (dyn FnMut(&Progress) + Send),
+}
+
+impl<'a> UseOfStack for Drive<'a> {
+    type Output = Pin<Box<dyn Future<Output = Result<LoadReport, LoadError>> + Send + 'a>>;
+
+    fn on_rustls<E: Endpoint<Tls = Tls>>(self) -> Self::Output {
+        let Self { client, config, outputs, stop, watch } = self;
+        Box::pin(
+            async move { drive(Client::<E>::open(client)?, config, outputs, stop, watch).await },
+        )
+    }
+
+    #[cfg(feature = "quiche")]
+    fn on_boring<E: Endpoint<Tls = BoringTls>>(self) -> Self::Output {
+        Box::pin(ready(Err(LoadError::Stack(self.config.stack))))
+    }
+
+    fn on_tcp(self) -> Self::Output {
+        Box::pin(ready(Err(LoadError::Stack(self.config.stack))))
     }
 }
 

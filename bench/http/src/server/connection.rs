@@ -102,7 +102,7 @@ pub(super) async fn run<E: Endpoint>(
             }
         }
     };
-    let native = fathom_stacks::native_name(&label.controller).is_some();
+    let native = server.shares.is_native(share);
     let served = async {
         let served = requests::<E>(&connection, &context, stop);
         match context.log.as_ref().filter(|_| native) {

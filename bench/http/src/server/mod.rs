@@ -25,17 +25,20 @@ mod tcp;
 mod tcp_handshakes;
 
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_plugin::Extension;
 use fathom_qlog::LogFolder;
 #[cfg(feature = "quiche")]
-use fathom_stacks::{BoringTls, quiche};
+use fathom_stacks::BoringTls;
 use fathom_stacks::{
-    Controller, Endpoint, EndpointSettings, Incoming, Stack, Tls, TransportSettings, noq, quinn,
+    Controller, ControllerError, ControllerSpec, Endpoint, EndpointSettings, Incoming, Stack, Tls,
+    TransportSettings, UseOfStack,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -153,8 +156,8 @@ fn listen_hint(why: &io::Error) -> &'static str {
 
 impl SetupError {
     /// Returns an error for a controller that cannot be used.
-    pub(crate) fn controller(spec: &str, why: String) -> Self {
-        Self::Stack(fathom_stacks::SetupError::Controller(spec.to_owned(), why))
+    fn controller(spec: &ControllerSpec, reason: ControllerError) -> Self {
+        Self::Stack(fathom_stacks::SetupError::Controller { spec: spec.to_string(), reason })
     }
 }
 
@@ -185,12 +188,15 @@ pub struct Server {
     context: ServerContext,
 }
 
-enum Listener {
-    Quinn(quinn::Endpoint),
-    Noq(noq::Endpoint),
-    #[cfg(feature = "quiche")]
-    Quiche(quiche::Endpoint),
-}
+/// Serves on a bound endpoint of any stack until told to stop.
+type Listener = Box<
+    dyn FnOnce(
+            Arc<ServerContext>,
+            watch::Receiver<bool>,
+            Duration,
+        ) -> Pin<Box<dyn Future<Output = ()> + Send>>
+        + Send,
+>;
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,41 +227,25 @@ impl Server {
         } = settings;
         let (extension, bodies) = (timestamps.extension(), site.reads_bodies());
         let listen_error = |e: io::Error| SetupError::Listen(listen, e);
-        let endpoint_error = |e| match e {
-            fathom_stacks::SetupError::Endpoint(e) => listen_error(e),
-            e => SetupError::Stack(e),
-        };
         let (socket, buffers, tcp_socket) = match sockets {
             Some(bound) => adopt_sockets(bound, listen, tcp.is_some())?,
             None => bind_sockets(listen, tcp.is_some())?,
         };
         let address = socket.local_addr().map_err(listen_error)?;
         let identity = ServedIdentity::new(&identity)?;
-        let rustls = || {
-            let tls = identity.http3(limits.early_data)?;
-            endpoint_settings(stack, &shares, Tls::Server(tls), &limits, bodies, extension)
-        };
-        let listener = match stack {
-            Stack::Quinn => quinn::Endpoint::on_tokio(socket, rustls()?).map(Listener::Quinn),
-            Stack::Noq => noq::Endpoint::on_tokio(socket, rustls()?).map(Listener::Noq),
-            #[cfg(feature = "quiche")]
-            Stack::Quiche if limits.early_data => return Err(SetupError::EarlyData(stack)),
-            #[cfg(feature = "quiche")]
-            Stack::Quiche => {
-                let (context, protocol) = (identity.boring()?, ALPN.to_vec());
-                let tls = BoringTls {
-                    server: true,
-                    context,
-                    protocol,
-                    early_data: false,
-                    sessions: None,
-                };
-                let settings = endpoint_settings(stack, &shares, tls, &limits, bodies, extension)?;
-                quiche::Endpoint::on_tokio(socket, settings).map(Listener::Quiche)
-            }
-            _ => return Err(SetupError::Stack(fathom_stacks::SetupError::Stack(stack))),
-        };
-        let listener = listener.map_err(endpoint_error)?;
+        let listener = stack.with(Listen {
+            stack,
+            socket,
+            identity: &identity,
+            shares: &shares,
+            limits: &limits,
+            bodies,
+            extension,
+        });
+        let listener = listener.map_err(|e| match e {
+            SetupError::Stack(fathom_stacks::SetupError::Endpoint(e)) => listen_error(e),
+            e => e,
+        })?;
         let tcp = tcp.zip(tcp_socket).map(|(settings, socket)| {
             TcpServer::new(socket, &settings, &identity, address, &limits, bodies, &metrics)
         });
@@ -296,14 +286,7 @@ impl Server {
                 tcp.serve(Arc::clone(&context), tcp_stop, grace).await;
             }
         };
-        let quic = async {
-            match self.listener {
-                Listener::Quinn(stack) => serve(stack, Arc::clone(&context), stop, grace).await,
-                Listener::Noq(stack) => serve(stack, Arc::clone(&context), stop, grace).await,
-                #[cfg(feature = "quiche")]
-                Listener::Quiche(stack) => serve(stack, Arc::clone(&context), stop, grace).await,
-            }
-        };
+        let quic = (self.listener)(Arc::clone(&context), stop, grace);
         tokio::join!(quic, tcp);
     }
 }
@@ -311,7 +294,8 @@ impl Server {
 /// Returns the labels of the controllers in their order, followed by those of TCP.
 fn labels(stack: Stack, shares: &ControllerShares) -> Vec<ControllerLabels> {
     let label = |stack, controller: &str| ControllerLabels { stack, controller: controller.into() };
-    let controllers = shares.controllers().map(|controller| label(stack.name(), controller));
+    let controllers =
+        shares.controllers().map(|controller| label(stack.name(), &controller.to_string()));
     controllers.chain([label("tcp", "kernel")]).collect()
 }
 
@@ -352,6 +336,55 @@ fn bind_sockets(listen: SocketAddr, tcp: bool) -> Result<Sockets, SetupError> {
     }
 }
 
+/// Binds the endpoint of a server to its socket.
+struct Listen<'a> {
+    stack: Stack,
+    socket: std::net::UdpSocket,
+    identity: &'a ServedIdentity,
+    shares: &'a ControllerShares,
+    limits: &'a Limits,
+    /// Whether requests may have bodies.
+    bodies: bool,
+    extension: Extension,
+}
+
+impl UseOfStack for Listen<'_> {
+    type Output = Result<Listener, SetupError>;
+
+    fn on_rustls<E: Endpoint<Tls = Tls>>(self) -> Self::Output {
+        let tls = self.identity.http3(self.limits.early_data)?;
+        self.open::<E>(Tls::Server(tls))
+    }
+
+    #[cfg(feature = "quiche")]
+    fn on_boring<E: Endpoint<Tls = BoringTls>>(self) -> Self::Output {
+        if self.limits.early_data {
+            return Err(SetupError::EarlyData(self.stack));
+        }
+        let (context, protocol) = (self.identity.boring()?, ALPN.to_vec());
+        self.open::<E>(BoringTls {
+            server: true,
+            context,
+            protocol,
+            early_data: false,
+            sessions: None,
+        })
+    }
+
+    fn on_tcp(self) -> Self::Output {
+        Err(SetupError::Stack(fathom_stacks::SetupError::Stack(self.stack)))
+    }
+}
+
+impl Listen<'_> {
+    fn open<E: Endpoint>(self, tls: E::Tls) -> Result<Listener, SetupError> {
+        let Self { stack, socket, shares, limits, bodies, extension, .. } = self;
+        let settings = endpoint_settings(stack, shares, tls, limits, bodies, extension)?;
+        let endpoint = E::on_tokio(socket, settings).map_err(SetupError::Stack)?;
+        Ok(Box::new(|context, stop, grace| Box::pin(serve(endpoint, context, stop, grace))))
+    }
+}
+
 /// Returns the endpoint settings of a stack.
 fn endpoint_settings<T>(
     stack: Stack,
@@ -361,8 +394,10 @@ fn endpoint_settings<T>(
     bodies: bool,
     extension: Extension,
 ) -> Result<EndpointSettings<T>, SetupError> {
-    let read =
-        |spec: &str| Controller::read(spec, stack).map_err(|why| SetupError::controller(spec, why));
+    let read = |spec: &ControllerSpec| {
+        Controller::read(&spec.to_string(), stack)
+            .map_err(|reason| SetupError::controller(spec, reason))
+    };
     let controllers = shares.controllers().map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(EndpointSettings {
         extension,

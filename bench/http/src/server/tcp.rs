@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fathom_stacks::Delivery;
+use fathom_stacks::{Delivery, DeliveryError};
 use http::header::ALT_SVC;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
@@ -371,8 +371,7 @@ impl Delivered {
 
 fn delivery() -> (Delivered, Delivery) {
     let (sender, receiver) = oneshot::channel();
-    let delivery =
-        Box::pin(async move { receiver.await.map_err(|_| "the client went away".to_owned()) });
+    let delivery = Box::pin(async move { receiver.await.map_err(|_| DeliveryError::ClientGone) });
     (Delivered(Some(sender)), delivery)
 }
 

@@ -13,17 +13,16 @@ use std::task::Waker;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use quinn::VarInt;
 use tokio::sync::{Notify, oneshot};
 
 use self::driver::Driver;
 use super::native::Quic;
 use super::router::{Route, Router, wait};
 use super::send_batch::SendBatch;
-use super::{ConnectionRng, monitor};
+use super::{ConnectionRng, monitor, stack};
 use crate::native::{NativeMonitor, NativeWatch};
 use crate::settings::Sessions;
-use crate::traits::{Close, CloseKind, Closer, ConnectionStats, Monitor};
+use crate::traits::{Close, CloseKind, Closer, ConnectionStats, DatagramError, Monitor};
 
 /// Direction of streams, bidirectional or unidirectional, as bit 1 of the stream number
 /// (RFC 9000 §2.1).
@@ -65,7 +64,7 @@ pub(super) struct Streams {
 struct DeliveryWait {
     /// Whether all data were handed over.
     finished: bool,
-    waiting: Vec<oneshot::Sender<Result<Option<VarInt>, Close>>>,
+    waiting: Vec<oneshot::Sender<Result<Option<u64>, Close>>>,
 }
 
 impl Streams {
@@ -248,7 +247,7 @@ impl Connection {
             })?;
         }
         let runtime = &router.clock.runtime;
-        let timer = runtime.new_timer(runtime.now());
+        let timer = runtime.timer(runtime.now());
         runtime.spawn(Box::pin(Driver { shared: Some(Arc::clone(&shared)), route, timer }));
         Ok(Self(Arc::new(Handle(shared))))
     }
@@ -303,8 +302,8 @@ impl Connection {
     }
 
     /// Closes the connection with this application error code.
-    pub(super) fn close(&self, code: VarInt, reason: &[u8]) {
-        self.shared().with(|state| state.close(code.into_inner(), reason));
+    pub(super) fn close(&self, code: u64, reason: &[u8]) {
+        self.shared().with(|state| state.close(code, reason));
     }
 
     /// Opens a stream once the peer's limit permits. Returns its number and whether it starts in
@@ -336,10 +335,10 @@ impl Connection {
 
     /// Queues a datagram. If the queue would exceed its limit, drops the oldest datagrams first,
     /// because quiche would refuse the newest.
-    pub(super) fn send_datagram(&self, data: &[u8]) -> Result<(), String> {
+    pub(super) fn send_datagram(&self, data: &[u8]) -> Result<(), DatagramError> {
         self.shared().with(|state| {
-            if state.over.is_some() {
-                return Err("the connection is closed".into());
+            if let Some(close) = &state.over {
+                return Err(close.clone().into());
             }
             let over = (state.quic.dgram_send_queue_byte_size() + data.len())
                 .saturating_sub(state.datagrams_kept);
@@ -351,7 +350,11 @@ impl Connection {
                     purged
                 });
             }
-            state.quic.dgram_send(data).map_err(|e| e.to_string())?;
+            state.quic.dgram_send(data).map_err(|e| match e {
+                stack::Error::BufferTooShort => DatagramError::TooLarge,
+                stack::Error::Done => DatagramError::QueueFull,
+                _ => DatagramError::Unsupported,
+            })?;
             state.wake_driver();
             Ok(())
         })
@@ -392,7 +395,7 @@ impl Connection {
         &self,
         stream: u64,
         finished: bool,
-    ) -> impl Future<Output = Result<Option<VarInt>, Close>> + Send + Sync + use<> {
+    ) -> impl Future<Output = Result<Option<u64>, Close>> + Send + Sync + use<> {
         let (sender, told) = oneshot::channel();
         let mut state = self.shared().state();
         if let Some(close) = &state.over {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{self, IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,9 +12,10 @@ use std::time::Duration;
 use ::h3::quic::StreamErrorIncoming;
 use bytes::Bytes;
 use fathom_cc::Time;
+use fathom_netsim::runtime::{Runtime, TokioRuntime, TokioSocket, UdpSocket};
+use fathom_netsim::sim::{SimHandle, SimSocket};
 use fathom_plugin::Observer;
 use parking_lot::Mutex;
-use quinn::{AsyncUdpSocket, Runtime, TokioRuntime, VarInt};
 
 use super::connection::{Connection, Role};
 use super::native::Quic;
@@ -25,7 +26,8 @@ use super::{ConnectionRng, Share, h3};
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings};
 use crate::traits::{
-    self, Close, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
+    self, Close, ConnectError, ConnectionStats, DatagramError, Delivery, DeliveryError,
+    EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
 };
 
 /// Largest UDP payload sent, in bytes: tokio-quiche's value. It leaves room for tunnel headers in
@@ -69,25 +71,10 @@ impl Drop for Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint on a system socket. Needs a tokio runtime.
-    ///
-    /// # Errors
-    /// Returns an error if a controller, the TLS configuration or the socket cannot be used.
-    pub fn on_tokio(
-        socket: UdpSocket,
-        settings: EndpointSettings<BoringTls>,
-    ) -> Result<Self, SetupError> {
-        let socket = TokioRuntime.wrap_udp_socket(socket)?;
-        Self::new(socket, Arc::new(TokioRuntime), settings)
-    }
-
-    /// Creates an endpoint on any socket and runtime of quinn's traits. With a seed, quiche takes
-    /// its time from the runtime and its random numbers from the seed.
-    ///
-    /// # Errors
-    /// Returns an error if a controller, the TLS configuration or the socket cannot be used.
-    pub fn new(
-        socket: Arc<dyn AsyncUdpSocket>,
+    /// Creates an endpoint. With a seed, quiche takes its time from the runtime and its random
+    /// numbers from the seed.
+    fn new(
+        socket: Arc<dyn UdpSocket>,
         runtime: Arc<dyn Runtime>,
         settings: EndpointSettings<BoringTls>,
     ) -> Result<Self, SetupError> {
@@ -103,19 +90,17 @@ impl Endpoint {
         } = settings;
         let shares = controllers.iter().map(|controller| {
             Share::new(controller, extension, clock.as_ref())
-                .map_err(|e| SetupError::Controller(controller.spec(), e))
+                .map_err(|reason| SetupError::Controller { spec: controller.spec(), reason })
         });
         let shares = shares.collect::<Result<Vec<_>, _>>()?;
         if shares.is_empty() {
-            return Err(SetupError::Controller(String::new(), "name one".into()));
+            return Err(SetupError::NoController);
         }
         let BoringTls { server, context, protocol, early_data, sessions } = tls;
-        // An error stack has one line per error.
-        let wrong = |e: stack::Error| SetupError::Tls(e.to_string().trim().replace('\n', "; "));
         let mut config =
             stack::Config::with_boring_ssl_ctx_builder(stack::PROTOCOL_VERSION, context)
-                .map_err(wrong)?;
-        config.set_application_protos(&[&protocol]).map_err(wrong)?;
+                .map_err(SetupError::tls)?;
+        config.set_application_protos(&[&protocol]).map_err(SetupError::tls)?;
         if early_data {
             config.enable_early_data();
         }
@@ -146,14 +131,14 @@ impl Endpoint {
         mut rng: ConnectionRng,
         route: Route,
         open: impl FnOnce(&mut stack::Config) -> stack::Result<Quic>,
-    ) -> Result<Connecting, String> {
+    ) -> Result<Connecting, ConnectError> {
         let quic = {
             let mut config = self.config.lock();
             share.apply(&mut config, observer.clone());
             let quic = self.router.clock.run(&mut rng, || open(&mut config));
             // Remove the observer, which belongs to this connection and not to the next one.
             share.apply(&mut config, None);
-            quic.map_err(|e| e.to_string())?
+            quic.map_err(ConnectError::stack)?
         };
         let send_watch =
             self.watch_natives.as_ref().filter(|_| observer.is_some()).map(|clock| NativeWatch {
@@ -173,7 +158,7 @@ impl Endpoint {
         let role = if self.server { Role::Server } else { Role::Client(self.sessions.clone()) };
         let connection =
             Connection::start(quic, rng, role, native, &self.router, route, self.datagrams);
-        let connection = connection.map_err(|close| close.text)?;
+        let connection = connection?;
         if let Some(watch) = send_watch {
             connection.watch_sending(watch);
         }
@@ -227,9 +212,25 @@ fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
 const DATAGRAMS: usize = 10_000;
 
 impl traits::Endpoint for Endpoint {
+    type Tls = BoringTls;
     type Incoming = Incoming;
     type Connecting = Connecting;
     type Connection = Connection;
+
+    fn on_tokio(
+        socket: net::UdpSocket,
+        settings: EndpointSettings<BoringTls>,
+    ) -> Result<Self, SetupError> {
+        Self::new(Arc::new(TokioSocket::new(socket)?), Arc::new(TokioRuntime), settings)
+    }
+
+    fn in_simulation(
+        socket: SimSocket,
+        sim: &SimHandle,
+        settings: EndpointSettings<BoringTls>,
+    ) -> Result<Self, SetupError> {
+        Self::new(Arc::new(socket), Arc::new(sim.clone()), settings)
+    }
 
     fn local_address(&self) -> io::Result<SocketAddr> {
         Ok(self.router.local)
@@ -241,9 +242,9 @@ impl traits::Endpoint for Endpoint {
         server_name: &str,
         initial_rtt: Option<Duration>,
         observer: Option<Arc<dyn Observer>>,
-    ) -> Result<Connecting, String> {
+    ) -> Result<Connecting, ConnectError> {
         if self.server {
-            return Err("a server does not connect".into());
+            return Err(ConnectError::IsServer);
         }
         let (id, rng, route) = self.router.open(None);
         let local = self.router.local;
@@ -267,7 +268,7 @@ impl traits::Endpoint for Endpoint {
         incoming: Incoming,
         controller: usize,
         observer: Option<Arc<dyn Observer>>,
-    ) -> Result<Connecting, String> {
+    ) -> Result<Connecting, ConnectError> {
         let Incoming { header, original, id, rng, path, route } = incoming;
         self.start(&self.shares[controller], observer, rng, route, |config| match &original {
             Some(original) => {
@@ -418,7 +419,7 @@ impl traits::Connection for Connection {
         self.accept_stream().await.ok()
     }
 
-    fn send_datagram(&self, data: Bytes) -> Result<(), String> {
+    fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError> {
         Self::send_datagram(self, &data)
     }
 
@@ -435,7 +436,7 @@ impl traits::Connection for Connection {
     }
 
     fn close(&self, code: u32) {
-        Self::close(self, VarInt::from_u32(code), b"");
+        Self::close(self, code.into(), b"");
     }
 
     fn close_reason(&self) -> Option<Close> {
@@ -473,7 +474,7 @@ impl traits::Connection for Connection {
 impl traits::RequestStream for h3::BidiStream<Bytes> {
     fn delivery(&self) -> Delivery {
         let acknowledged = self.acknowledged();
-        Box::pin(async move { acknowledged.await.map_err(|e| format!("{e:?}")) })
+        Box::pin(async move { acknowledged.await.map_err(DeliveryError::Stream) })
     }
 
     fn poll_write_chunks(

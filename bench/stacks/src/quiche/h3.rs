@@ -29,10 +29,12 @@ mod stack {
 
     use bytes::Bytes;
 
+    /// An error code, as quiche takes it.
+    pub(crate) type VarInt = u64;
+
     pub(crate) use super::super::connection::Connection;
     pub(crate) use super::super::stream::{ReadError, RecvStream, SendStream, WriteError};
     pub(crate) use crate::traits::Close as ConnectionError;
-    pub(crate) use quinn::VarInt;
 
     pub(crate) fn poll_read(
         stream: &mut RecvStream,
@@ -66,7 +68,7 @@ mod error {
     use h3::error::Code;
     use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming};
 
-    use super::stack::{ConnectionError, ReadError, VarInt, WriteError};
+    use super::stack::{ConnectionError, ReadError, WriteError};
     use crate::traits::{CloseKind, Closer};
 
     pub(crate) fn connection(close: ConnectionError) -> ConnectionErrorIncoming {
@@ -87,9 +89,7 @@ mod error {
 
     pub(crate) fn read(error: ReadError) -> StreamErrorIncoming {
         match error {
-            ReadError::Reset(code) => {
-                StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
-            }
+            ReadError::Reset(code) => StreamErrorIncoming::StreamTerminated { error_code: code },
             ReadError::ConnectionLost(close) => connection_on_stream(close),
             ReadError::ClosedStream => StreamErrorIncoming::Unknown(Box::new(error)),
         }
@@ -97,9 +97,7 @@ mod error {
 
     pub(crate) fn write(error: WriteError) -> StreamErrorIncoming {
         match error {
-            WriteError::Stopped(code) => {
-                StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
-            }
+            WriteError::Stopped(code) => StreamErrorIncoming::StreamTerminated { error_code: code },
             WriteError::ConnectionLost(close) => connection_on_stream(close),
             WriteError::ClosedStream | WriteError::ZeroRttRejected => {
                 StreamErrorIncoming::Unknown(Box::new(error))
@@ -108,8 +106,7 @@ mod error {
     }
 
     /// Returns a code as a QUIC integer of 62 bits, or `H3_INTERNAL_ERROR` if the code is larger.
-    pub(crate) fn code(code: u64) -> VarInt {
-        VarInt::from_u64(code)
-            .unwrap_or_else(|_| VarInt::from_u32(Code::H3_INTERNAL_ERROR.value() as u32))
+    pub(crate) fn code(code: u64) -> u64 {
+        if code < 1 << 62 { code } else { Code::H3_INTERNAL_ERROR.value() }
     }
 }

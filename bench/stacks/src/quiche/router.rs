@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
+use fathom_netsim::runtime::{RECEIVE_BATCH, RecvMeta, Runtime, Transmit, UdpSocket};
+use fathom_netsim::sim::Ecn;
 use parking_lot::{Mutex, MutexGuard};
-use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
-use quinn::{AsyncUdpSocket, Runtime};
 use ring::hmac;
 use tokio::sync::Notify;
 
@@ -30,8 +30,6 @@ const CID_LEN: usize = 8;
 /// client makes up (§7.2), in bytes.
 const MIN_INITIAL_DATAGRAM: usize = 1_200;
 const MIN_INITIAL_DCID: usize = 8;
-/// Buffers filled by one receive call, each with datagrams of one peer.
-const BATCH: usize = 8;
 /// Longest series of datagrams that the kernel delivers as one, in bytes.
 const MAX_GRO_BYTES: usize = 64 << 10;
 /// Socket reads before other tasks get their turn.
@@ -183,7 +181,7 @@ impl Clock {
 
 /// A socket and its connections.
 pub(super) struct Router {
-    pub(super) socket: Arc<dyn AsyncUdpSocket>,
+    pub(super) socket: Arc<dyn UdpSocket>,
     pub(super) local: SocketAddr,
     pub(super) clock: Clock,
     server: bool,
@@ -262,7 +260,7 @@ impl fmt::Debug for Incoming {
 impl Router {
     /// Creates a router and spawns its receiving task.
     pub(super) fn new(
-        socket: Arc<dyn AsyncUdpSocket>,
+        socket: Arc<dyn UdpSocket>,
         runtime: Arc<dyn Runtime>,
         server: bool,
         seed: Option<[u8; 32]>,
@@ -282,7 +280,7 @@ impl Router {
             }
         };
         let router = Arc::new(Self {
-            local: socket.local_addr()?,
+            local: socket.local_address()?,
             began: runtime.now(),
             clock: Clock { runtime: Arc::clone(&runtime), simulated: seed.is_some() },
             server,
@@ -505,14 +503,13 @@ impl Router {
         contents: &'a [u8],
     ) -> Transmit<'a> {
         // If the server has several addresses, answer from the one the client sent to.
-        let src_ip = self.server.then_some(path.from.ip()).filter(|ip| !ip.is_unspecified());
-        let segment_size = (contents.len() > segment).then_some(segment);
+        let from = self.server.then_some(path.from.ip()).filter(|ip| !ip.is_unspecified());
         Transmit {
-            destination: path.to,
-            ecn: EcnCodepoint::from_bits(path.ecn),
+            to: path.to,
+            from,
+            ecn: Ecn::from_bits(path.ecn),
             contents,
-            segment_size,
-            src_ip,
+            segment: (contents.len() > segment).then_some(segment),
         }
     }
 }
@@ -538,27 +535,27 @@ struct Receiver {
 impl Receiver {
     fn new(router: Arc<Router>) -> Self {
         let bytes = (LARGEST * router.socket.max_receive_segments()).min(MAX_GRO_BYTES);
-        Self { router, buffers: vec![vec![0; bytes]; BATCH] }
+        Self { router, buffers: vec![vec![0; bytes]; RECEIVE_BATCH] }
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { router, buffers } = self;
-        let mut metas = [RecvMeta::default(); BATCH];
+        let mut metas = [RecvMeta::default(); RECEIVE_BATCH];
         let received = {
             let mut buffers = buffers.iter_mut();
-            let mut slices: [IoSliceMut<'_>; BATCH] = std::array::from_fn(|_| {
+            let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] = std::array::from_fn(|_| {
                 IoSliceMut::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..]))
             });
-            ready!(router.socket.poll_recv(cx, &mut slices, &mut metas))
+            ready!(router.socket.poll_receive(cx, &mut slices, &mut metas))
         };
         // An error is the kernel's report about an earlier datagram.
         for (buffer, meta) in buffers.iter_mut().zip(&metas).take(received.unwrap_or(0)) {
             // quiche knows only one local address of a client and accepts packets to no other.
-            let ip = meta.dst_ip.filter(|_| router.server).unwrap_or(router.local.ip());
+            let ip = meta.to.filter(|_| router.server).unwrap_or(router.local.ip());
             let to = (ip, router.local.port()).into();
-            let path = PacketPath { from: meta.addr, to, ecn: meta.ecn.map_or(0, |ecn| ecn as u8) };
+            let path = PacketPath { from: meta.from, to, ecn: meta.ecn.map_or(0, Ecn::bits) };
             let length = meta.len.min(buffer.len());
-            for packet in buffer[..length].chunks_mut(meta.stride.max(1)) {
+            for packet in buffer[..length].chunks_mut(meta.segment.max(1)) {
                 router.route(packet, path);
             }
         }

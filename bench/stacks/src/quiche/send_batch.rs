@@ -1,11 +1,11 @@
 //! Batches of outgoing packets: packets of one size and path go to the socket in one call.
 
 use std::io;
-use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use quinn::UdpPoller;
+use fathom_netsim::runtime::WaitWritable;
 
 use super::native::Quic;
 use super::router::{LARGEST, PacketPath, Router};
@@ -37,7 +37,7 @@ pub(super) struct SendBatch {
     held: Option<Instant>,
     most: usize,
     granularity: Duration,
-    writable: Pin<Box<dyn UdpPoller>>,
+    writable: Box<dyn WaitWritable>,
 }
 
 impl SendBatch {
@@ -53,7 +53,7 @@ impl SendBatch {
             held: None,
             most: router.socket.max_transmit_segments().clamp(1, MAX_GSO_SEGMENTS),
             granularity: if router.clock.simulated { Duration::ZERO } else { TIMER_GRANULARITY },
-            writable: router.socket.clone().create_io_poller(),
+            writable: Arc::clone(&router.socket).wait_writable(),
         }
     }
 
@@ -137,7 +137,7 @@ impl SendBatch {
             while let Err(e) = router.socket.try_send(&transmit)
                 && e.kind() == io::ErrorKind::WouldBlock
             {
-                if ready!(self.writable.as_mut().poll_writable(cx)).is_err() {
+                if ready!(self.writable.poll_writable(cx)).is_err() {
                     break;
                 }
             }

@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use quinn::VarInt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::{Connection, Dir};
@@ -24,7 +23,7 @@ const MAX_READ: usize = 64 << 10;
 pub enum ReadError {
     /// The peer reset the stream.
     #[error("stream reset by peer: error {0}")]
-    Reset(VarInt),
+    Reset(u64),
     /// The connection is closed.
     #[error("connection lost: {0}")]
     ConnectionLost(Close),
@@ -38,7 +37,7 @@ pub enum ReadError {
 pub enum WriteError {
     /// The peer stopped the stream.
     #[error("sending stopped by peer: error {0}")]
-    Stopped(VarInt),
+    Stopped(u64),
     /// The connection is closed.
     #[error("connection lost: {0}")]
     ConnectionLost(Close),
@@ -80,11 +79,6 @@ impl From<WriteError> for io::Error {
     }
 }
 
-/// Returns a code as a QUIC integer. Codes received over QUIC have at most 62 bits.
-fn code(code: u64) -> VarInt {
-    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
-}
-
 /// The sending half of a stream. Dropping it finishes the stream.
 pub struct SendStream {
     connection: Connection,
@@ -92,7 +86,7 @@ pub struct SendStream {
     /// Whether the end was written or the stream was reset.
     closed: bool,
     /// Code with which the peer stopped the stream.
-    stopped: Option<VarInt>,
+    stopped: Option<u64>,
 }
 
 impl fmt::Debug for SendStream {
@@ -139,8 +133,8 @@ impl SendStream {
                     Poll::Pending
                 }
                 Err(Error::StreamStopped(by)) => {
-                    self.stopped = Some(code(by));
-                    Poll::Ready(Err(WriteError::Stopped(code(by))))
+                    self.stopped = Some(by);
+                    Poll::Ready(Err(WriteError::Stopped(by)))
                 }
                 Err(_) => Poll::Ready(Err(WriteError::ClosedStream)),
             }
@@ -190,11 +184,11 @@ impl SendStream {
 
     /// Resets the stream: the peer no longer gets data that it has not received. Possible also
     /// after the end was written.
-    pub(super) fn reset(&mut self, code: VarInt) -> Result<(), ClosedStream> {
+    pub(super) fn reset(&mut self, code: u64) -> Result<(), ClosedStream> {
         let id = self.id;
         self.closed = true;
         self.connection.shared().with(|state| {
-            let reset = state.quic.stream_shutdown(id, Shutdown::Write, code.into_inner());
+            let reset = state.quic.stream_shutdown(id, Shutdown::Write, code);
             state.wake_driver();
             reset.map_err(|_| ClosedStream)
         })
@@ -204,7 +198,7 @@ impl SendStream {
     /// stream was stopped or reset.
     pub(super) fn stopped(
         &self,
-    ) -> impl Future<Output = Result<Option<VarInt>, Close>> + Send + Sync + use<> {
+    ) -> impl Future<Output = Result<Option<u64>, Close>> + Send + Sync + use<> {
         self.connection.delivery(self.id, self.closed)
     }
 }
@@ -295,7 +289,7 @@ impl RecvStream {
                 },
                 Err(Error::StreamReset(by)) => {
                     state.wake_driver();
-                    Poll::Ready(Err(ReadError::Reset(code(by))))
+                    Poll::Ready(Err(ReadError::Reset(by)))
                 }
                 Err(_) => Poll::Ready(Err(ReadError::ClosedStream)),
             }
@@ -315,14 +309,14 @@ impl RecvStream {
     }
 
     /// Tells the peer that no more data are wanted.
-    pub(super) fn stop(&mut self, code: VarInt) -> Result<(), ClosedStream> {
+    pub(super) fn stop(&mut self, code: u64) -> Result<(), ClosedStream> {
         if self.ended.is_some() {
             return Err(ClosedStream);
         }
         self.ended = Some(Err(ReadError::ClosedStream));
         let id = self.id;
         self.connection.shared().with(|state| {
-            let _ = state.quic.stream_shutdown(id, Shutdown::Read, code.into_inner());
+            let _ = state.quic.stream_shutdown(id, Shutdown::Read, code);
             state.wake_driver();
         });
         Ok(())
@@ -331,7 +325,7 @@ impl RecvStream {
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        let _ = self.stop(VarInt::from_u32(0));
+        let _ = self.stop(0);
         let waker: Option<Waker> =
             self.connection.shared().state().streams.readers.remove(&self.id);
         drop(waker);

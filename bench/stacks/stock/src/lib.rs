@@ -16,8 +16,9 @@ mod settings {
 }
 mod traits {
     pub(crate) use fathom_stacks::{
-        Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery,
-        EarlyDataAccepted, Endpoint, Incoming, Monitor, ReadOrder, RequestStream, SetPriority,
+        Close, CloseKind, Closer, ConnectError, Connecting, Connection, ConnectionStats,
+        DatagramError, Delivery, DeliveryError, EarlyDataAccepted, Endpoint, Incoming, Monitor,
+        ReadOrder, RequestStream, SetPriority,
     };
 }
 

@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use fathom_plugin::{Clock, ConnectionMonitor, Extension, Observer};
 use fathom_quiche_stock::quiche as stack;
-use fathom_stacks::Controller;
+use fathom_stacks::{Controller, ControllerError};
 
 pub use self::connection::Connection;
 pub use self::endpoint::{Connecting, Endpoint};
@@ -56,12 +56,10 @@ impl Share {
         controller: &Controller,
         _: Extension,
         _: Option<&Arc<dyn Clock>>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ControllerError> {
         match controller {
             Controller::Native(name) => Ok(Self(native(name))),
-            Controller::Fathom(_) => {
-                Err("stock quiche takes only its own, such as native:cubic".into())
-            }
+            Controller::Fathom(_) => Err(ControllerError::Stock),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use quinn::{AsyncTimer, VarInt};
+use fathom_netsim::runtime::Timer;
 
 use super::super::coalesced::packets_after_handshake;
 use super::super::native::Quic;
@@ -20,7 +20,7 @@ pub(super) struct Driver {
     /// way.
     pub(super) shared: Option<Arc<Shared>>,
     pub(super) route: Route,
-    pub(super) timer: Pin<Box<dyn AsyncTimer>>,
+    pub(super) timer: Pin<Box<dyn Timer>>,
 }
 
 /// Condition under which a driver continues.
@@ -104,7 +104,7 @@ impl State {
                 // If quiche has forgotten the stream, the peer had not stopped it: all data were
                 // acknowledged, or this end reset the stream.
                 StreamDelivery::Acknowledged | StreamDelivery::Forgotten if wait.finished => None,
-                StreamDelivery::Reset | StreamDelivery::Forgotten => Some(VarInt::from_u32(0)),
+                StreamDelivery::Reset | StreamDelivery::Forgotten => Some(0),
                 _ => return !wait.waiting.is_empty(),
             };
             wait.waiting.drain(..).for_each(|waiting| drop(waiting.send(Ok(result))));
@@ -241,7 +241,7 @@ impl Future for Driver {
                     Next::Wait(due) => {
                         let Some(due) = due else { break };
                         timer.as_mut().reset(due);
-                        if timer.as_mut().poll(cx).is_pending() {
+                        if timer.as_mut().poll_expired(cx).is_pending() {
                             break;
                         }
                         if turns == TURNS {
@@ -256,14 +256,14 @@ impl Future for Driver {
                         route.inbox.end();
                         let Some(due) = due else { return Poll::Ready(()) };
                         timer.as_mut().reset(due);
-                        return timer.as_mut().poll(cx);
+                        return timer.as_mut().poll_expired(cx);
                     }
                 }
             }
             state.driver = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        timer.as_mut().poll(cx)
+        timer.as_mut().poll_expired(cx)
     }
 }
 

@@ -1,10 +1,13 @@
-//! Finds which versions of the stacks are built in: results name them. Cargo's lock file knows.
+//! Reads the versions of the stacks from Cargo's lock file, because results name them.
 
 use std::path::Path;
 
-/// The crates that make a stack, by the stack's name.
-const STACKS: [(&str, &[&str]); 3] =
-    [("QUINN", &["quinn", "quinn-proto"]), ("NOQ", &["noq", "noq-proto"]), ("QUICHE", &["quiche"])];
+/// The crates that make up a stack. `Stack::properties` in `src/stack.rs` reads each entry.
+const STACKS: &[(&str, &[&str])] = &[
+    ("QUINN", &["quinn", "quinn-proto"]),
+    ("NOQ", &["noq", "noq-proto"]),
+    ("QUICHE", &["quiche"]),
+];
 
 fn main() {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
