@@ -174,12 +174,12 @@ pub fn run_with(controllers: &'static [Algorithm]) -> ExitCode {
 /// check the examples on documentation pages with it.
 ///
 /// # Errors
-/// Returns clap's message if the arguments are invalid.
+/// Returns clap's error if the arguments are invalid.
 #[doc(hidden)]
-pub fn check_command_line(words: &[String]) -> Result<(), String> {
+pub fn check_command_line(words: &[String]) -> Result<(), clap::Error> {
     let all = std::iter::once("fathom").chain(words.iter().map(String::as_str));
     match Cli::try_parse_from(all) {
-        Err(e) if e.use_stderr() => Err(e.to_string()),
+        Err(e) if e.use_stderr() => Err(e),
         // Help and version are valid command lines too.
         _ => Ok(()),
     }

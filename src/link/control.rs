@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_netsim::relay::{COMMANDS, Reply, Request};
 
 use super::report;
@@ -71,19 +72,26 @@ pub(super) fn listen(path: &Path) -> Result<(ControlSocket, Receiver<Request>), 
 /// Removes an abandoned socket, which no process listens on.
 ///
 /// # Errors
-/// Returns a message if something else is at `path`, or if the socket cannot be removed.
-fn make_room(path: &Path) -> Result<(), String> {
+/// Returns an error if something else is at `path`, or if the socket cannot be removed.
+fn make_room(path: &Path) -> Result<(), Invalid> {
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
-        return Err("something other than a socket is there; name another file".into());
+        return Err(
+            Invalid::because("something other than a socket is there").hint("name another file")
+        );
     }
     match UnixStream::connect(path) {
-        Ok(_) => Err("another program listens there; name another file, or end it".into()),
+        Ok(_) => {
+            Err(Invalid::because("another program listens there")
+                .hint("name another file, or end it"))
+        }
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)
             .map_err(|e| {
-                format!("the socket of a link that has ended cannot be removed: {e}; remove it")
+                let kept = format!("the socket of a link that has ended cannot be removed: {e}");
+                Invalid::because(kept).hint("remove it")
             }),
-        Err(e) => Err(format!("a socket is there that cannot be tried: {e}; name another file")),
+        Err(e) => Err(Invalid::because(format!("a socket is there that cannot be tried: {e}"))
+            .hint("name another file")),
     }
 }
 

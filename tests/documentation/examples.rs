@@ -29,7 +29,7 @@ fn examples(page: &Path) -> Vec<Block> {
 fn fault(words: &Words) -> Option<String> {
     let after =
         |mark: &str| words.iter().position(|word| word == mark).map(|at| words[at + 1..].to_vec());
-    let parsed = |words: &[String]| fathom::check_command_line(words).err();
+    let parsed = |words: &[String]| fathom::check_command_line(words).err().map(|e| e.to_string());
     let (program, rest) = words.split_first()?;
     match program.as_str() {
         "fathom" | "target/release/fathom" => parsed(rest),
