@@ -24,7 +24,7 @@ use super::max_window;
 use super::outcome::Outcome;
 use super::recorder::{Record, Recorded};
 use super::responses::SharedSpool;
-use super::seeds::Seeds;
+use super::seeds::{GroupSeeds, Seeds};
 use super::state::Progress;
 use super::state::{ControllerGroup, RunState};
 use super::traffic::{Clients, Endpoints, IdlePool, Servers, TICK, drifts};
@@ -158,6 +158,20 @@ struct BuiltGroup {
     requests: Arc<Mutex<StableHash>>,
     /// Load that the web traffic offers.
     load: Option<ComputedLoad>,
+}
+
+/// A group of traffic while its endpoints are made.
+struct GroupSetUp<'a> {
+    number: u16,
+    traffic: &'a Traffic,
+    identity: &'a Identity,
+    seeds: GroupSeeds,
+    /// Whether the RTT series of the first flow is kept.
+    wants_rtt: bool,
+    /// Paths of the group's hosts, down and up.
+    hosts: Vec<(Path, Path)>,
+    /// First link of the chain that bodies cross.
+    first_link: LinkId,
 }
 
 impl<'a> Run<'a> {
@@ -364,6 +378,7 @@ impl<'a> Run<'a> {
         path
     }
 
+    /// Adds the endpoints and clients of a group.
     fn add_group(
         &mut self,
         number: usize,
@@ -387,77 +402,20 @@ impl<'a> Run<'a> {
             (true, true) => largest(&source, self.half(rate)),
         };
         self.span = self.span.max(self.span_of(traffic, rate));
-        let wants_rtt = keep.rtt.contains(&traffic.name);
-        let hosts = self.hosts(traffic, seeds.hosts());
-        let first_link = self.links_of(traffic.from, traffic.to).hops[0].link;
-        let Resumption { resume, .. } = workload.resumption();
-        let has_mtu_event = self.scenario.shrinking_mtu().is_some();
+        let group = GroupSetUp {
+            number: number as u16,
+            traffic,
+            identity,
+            seeds,
+            wants_rtt: keep.rtt.contains(&traffic.name),
+            hosts: self.hosts(traffic, seeds.hosts()),
+            first_link: self.links_of(traffic.from, traffic.to).hops[0].link,
+        };
         let mut parts = Vec::new();
         let mut up_to = 0.0;
         for (place, (part, controller)) in traffic.mix.iter().enumerate() {
             up_to += part;
-            let state = Arc::clone(&self.state);
-            let part = Arc::new(ControllerGroup {
-                state,
-                number: number as u16,
-                kind: workload.response_kind(),
-                counts: traffic.counted,
-                record: Arc::new(Record::new(wants_rtt)),
-                stats: Mutex::default(),
-                at_warm_up: Mutex::default(),
-                traced: Mutex::default(),
-                window: Arc::new(WindowTrace::default()),
-                receive_window: receive_window(traffic),
-                traced_end: Mutex::default(),
-            });
-            let smallest = if traffic.stack == Stack::Tcp { 0 } else { SMALLEST_STOCK_DATAGRAM };
-            let recorded = recorded(controller, &part.record, traffic.datagram, smallest);
-            let mut ends_of = Vec::new();
-            for (nth, drift) in drifts(traffic.drift).into_iter().enumerate() {
-                let resumes = resume != Resume::None;
-                let resuming = resumes.then(|| identity.resuming(resume == Resume::ZeroRtt));
-                let settings = EndpointSettings {
-                    sim: &sim,
-                    identity: resuming.as_ref().unwrap_or(identity),
-                    control: &recorded,
-                    extension: self.scenario.timestamps.extension(),
-                    shaping: self.scenario.shaping == Shaping::Auto
-                        && recorded.needs_shaping(traffic.stack),
-                    max_window: traffic.max_window,
-                    beyond_the_path: max_window::beyond_the_path(self.scenario, traffic),
-                    streams: traffic.streams,
-                    datagram: traffic.datagram.max(smallest),
-                    mtu_discovery: self.scenario.mtu_discovery
-                        || (has_mtu_event && traffic.stack.needs_mtu_discovery()),
-                    tcp: traffic.tcp,
-                    uploads: workload.goes_up(),
-                    concurrent: workload.is_concurrent(),
-                    datagrams: workload.datagram_buffer(),
-                    one_request: traffic.connections == Connections::Fresh,
-                    idle: traffic.idle,
-                    clock: match traffic.misreport {
-                        Some(misreport) => ClientClock::Misreports(misreport, first_link),
-                        None => ClientClock::Drifts(drift),
-                    },
-                    seed: seeds.endpoints(place, nth),
-                };
-                // Tickets are issued before the run and under the unrecorded controller, so that
-                // they do not count.
-                let before = EndpointSettings { control: controller, ..settings.clone() };
-                stack::issue_tickets(traffic.stack, &before).map_err(RunError::from)?;
-                let (client, server) = (sim.client_socket(), sim.server_socket());
-                let paths = hosts.iter().cloned().map(|(down, up)| {
-                    sim.add_group(Group { client: client.id(), server: server.id(), down, up })
-                });
-                let paths: Vec<GroupId> = paths.collect();
-                let servers = Arc::new(Servers(Arc::clone(&part)));
-                let ends = stack::ends(traffic.stack, &settings, client, server, servers);
-                let ends = ends.map_err(RunError::from)?;
-                sim.spawn(ends.accept);
-                ends_of.push((ends.connector, paths));
-            }
-            let idle = (traffic.connections == Connections::Persistent).then(IdlePool::default);
-            parts.push((up_to, Endpoints { part, ends: ends_of, idle }));
+            parts.push((up_to, self.endpoints(&group, place, controller)?));
         }
         let delivery = delivery.map(|delivery| Arc::new(Mutex::new(delivery)));
         let built = BuiltGroup {
@@ -474,7 +432,7 @@ impl<'a> Run<'a> {
             streams: traffic.streams,
             patience: traffic.patience,
             traced: traced.map(|(number, _)| number),
-            watched: wants_rtt.then_some(0),
+            watched: group.wants_rtt.then_some(0),
             tap: delivery.map(|delivery| delivery as Arc<Mutex<dyn Tap>>),
             hashed: self.state.wanted.map_or(0, |wanted| source.hashed(wanted)),
             workload: traffic.workload,
@@ -484,6 +442,93 @@ impl<'a> Run<'a> {
         sim.spawn(clients.run(source));
         self.groups.push(built);
         Ok(())
+    }
+
+    /// Returns the endpoints of a group's connections with the controller at this place of the mix.
+    fn endpoints(
+        &self,
+        group: &GroupSetUp<'_>,
+        place: usize,
+        controller: &Controller,
+    ) -> Result<Endpoints, ScenarioError> {
+        let (sim, traffic) = (self.sim(), group.traffic);
+        let part = Arc::new(ControllerGroup {
+            state: Arc::clone(&self.state),
+            number: group.number,
+            kind: traffic.workload.model().response_kind(),
+            counts: traffic.counted,
+            record: Arc::new(Record::new(group.wants_rtt)),
+            stats: Mutex::default(),
+            at_warm_up: Mutex::default(),
+            traced: Mutex::default(),
+            window: Arc::new(WindowTrace::default()),
+            receive_window: receive_window(traffic),
+            traced_end: Mutex::default(),
+        });
+        let recorded =
+            recorded(controller, &part.record, traffic.datagram, smallest_datagram(traffic.stack));
+        let Resumption { resume, .. } = traffic.workload.resumption();
+        let mut ends_of = Vec::new();
+        for (nth, drift) in drifts(traffic.drift).into_iter().enumerate() {
+            let resumes = resume != Resume::None;
+            let resuming = resumes.then(|| group.identity.resuming(resume == Resume::ZeroRtt));
+            let identity = resuming.as_ref().unwrap_or(group.identity);
+            let clock = match traffic.misreport {
+                Some(misreport) => ClientClock::Misreports(misreport, group.first_link),
+                None => ClientClock::Drifts(drift),
+            };
+            let seed = group.seeds.endpoints(place, nth);
+            let settings = self.settings(traffic, (&sim, identity, &recorded), clock, seed);
+            // Tickets are issued before the run and under the unrecorded controller, so that they
+            // do not count.
+            let before = EndpointSettings { control: controller, ..settings.clone() };
+            stack::issue_tickets(traffic.stack, &before).map_err(RunError::from)?;
+            let (client, server) = (sim.client_socket(), sim.server_socket());
+            let paths = group.hosts.iter().cloned().map(|(down, up)| {
+                sim.add_group(Group { client: client.id(), server: server.id(), down, up })
+            });
+            let paths: Vec<GroupId> = paths.collect();
+            let servers = Arc::new(Servers(Arc::clone(&part)));
+            let ends = stack::ends(traffic.stack, &settings, client, server, servers);
+            let ends = ends.map_err(RunError::from)?;
+            sim.spawn(ends.accept);
+            ends_of.push((ends.connector, paths));
+        }
+        let idle = (traffic.connections == Connections::Persistent).then(IdlePool::default);
+        Ok(Endpoints { part, ends: ends_of, idle })
+    }
+
+    /// Returns the settings of a group's endpoints.
+    fn settings<'e>(
+        &self,
+        traffic: &Traffic,
+        (sim, identity, control): (&'e SimHandle, &'e Identity, &'e Controller),
+        clock: ClientClock,
+        seed: [u8; 32],
+    ) -> EndpointSettings<'e> {
+        let (scenario, workload) = (self.scenario, traffic.workload.model());
+        let has_mtu_event = scenario.shrinking_mtu().is_some();
+        EndpointSettings {
+            sim,
+            identity,
+            control,
+            extension: scenario.timestamps.extension(),
+            shaping: scenario.shaping == Shaping::Auto && control.needs_shaping(traffic.stack),
+            max_window: traffic.max_window,
+            beyond_the_path: max_window::beyond_the_path(scenario, traffic),
+            streams: traffic.streams,
+            datagram: traffic.datagram.max(smallest_datagram(traffic.stack)),
+            mtu_discovery: scenario.mtu_discovery
+                || (has_mtu_event && traffic.stack.needs_mtu_discovery()),
+            tcp: traffic.tcp,
+            uploads: workload.goes_up(),
+            concurrent: workload.is_concurrent(),
+            datagrams: workload.datagram_buffer(),
+            one_request: traffic.connections == Connections::Fresh,
+            idle: traffic.idle,
+            clock,
+            seed,
+        }
     }
 
     /// Returns half of the number of responses that a group will get. The traced response is one of
@@ -606,6 +651,11 @@ impl<'a> Run<'a> {
 /// Maximum time for which a datagram waits for others of its bundle. Linux's TCP bundles the data
 /// that it sends within 1 ms (`tcp_tso_autosize`).
 const BUNDLED_WITHIN: Duration = Duration::from_millis(1);
+
+/// Returns the smallest maximum datagram size, in bytes, with which a stack can be set up.
+fn smallest_datagram(stack: Stack) -> u16 {
+    if stack == Stack::Tcp { 0 } else { SMALLEST_STOCK_DATAGRAM }
+}
 
 /// Returns the maximum number of bytes that a receiver accepts, if the stack is TCP and has a
 /// limit.
