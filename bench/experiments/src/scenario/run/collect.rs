@@ -17,7 +17,7 @@ use super::super::outcome::{
     RttOutcome, SharesOverTime,
 };
 use super::super::sender_watch::SenderTimes;
-use super::super::state::{ControllerGroup, FailureReasons, RunStats};
+use super::super::state::{ControllerGroup, FailureReasons};
 use super::super::{ResponseKind, Traffic};
 use super::{BuiltGroup, Run};
 use crate::stack::{SenderReport, Stack};
@@ -167,37 +167,57 @@ fn group_outcome(
     sim: &SimHandle,
     traffic: &Traffic,
     parts: &[&Arc<ControllerGroup>],
-    (warm_up_span, counted): (Duration, f64),
+    (warm_up, counted): (Duration, f64),
     traced: u64,
 ) -> GroupOutcome {
-    let mut outcome = GroupOutcome { traced, ..GroupOutcome::default() };
-    let mut responses = Responses::default();
-    let mut pages = PageStats::default();
-    let mut streams: Vec<LiveStream> = Vec::new();
-    let mut failures = FailureReasons::default();
-    let mut packets = FlowSpans::default();
-    let (mut did, mut limited) = (SenderReport::default(), SenderTimes::default());
-    let long = traffic.workload.model().is_long();
+    let outcome = GroupOutcome { traced, ..GroupOutcome::default() };
+    let mut totals = Totals { outcome, ..Totals::default() };
     for part in parts {
-        let since = part.counters().since(&part.at_warm_up.lock());
-        limited.add(&since.limited);
-        let mut stats = part.stats();
-        let senders = stats.senders.totals();
-        let RunStats { responses: own, begun, failed, over, open, .. } = &*stats;
-        let (own_pages, own_streams) = (&stats.pages, &stats.live);
-        responses.merge(own);
-        if let Some(own) = own_pages {
-            pages.merge(own);
+        totals.add_requests(part);
+        totals.add_connections(traffic, part);
+        totals.add_packets(sim, traffic, part, counted);
+        totals.add_traces(sim, part);
+    }
+    totals.outcome(sim, traffic, Time::ZERO + warm_up, counted)
+}
+
+/// Totals over the connections of several controllers.
+#[derive(Default)]
+struct Totals {
+    /// Counts that are sums.
+    outcome: GroupOutcome,
+    responses: Responses,
+    pages: PageStats,
+    streams: Vec<LiveStream>,
+    failures: FailureReasons,
+    packets: FlowSpans,
+    senders: SenderReport,
+    limited: SenderTimes,
+}
+
+impl Totals {
+    fn add_requests(&mut self, part: &ControllerGroup) {
+        let (stats, outcome) = (part.stats(), &mut self.outcome);
+        self.responses.merge(&stats.responses);
+        if let Some(pages) = &stats.pages {
+            self.pages.merge(pages);
         }
-        streams.extend_from_slice(own_streams);
-        outcome.unfinished += begun.saturating_sub(own.count() + failed);
-        outcome.failed += failed;
+        self.streams.extend_from_slice(&stats.live);
+        outcome.unfinished += stats.begun.saturating_sub(stats.responses.count() + stats.failed);
+        outcome.failed += stats.failed;
         outcome.abandoned += stats.abandoned;
         outcome.timed_out += stats.timed_out;
-        failures.merge(&stats.failures);
+        self.failures.merge(&stats.failures);
+    }
+
+    fn add_connections(&mut self, traffic: &Traffic, part: &ControllerGroup) {
+        let since = part.counters().since(&part.at_warm_up.lock());
+        let senders = part.stats().senders.totals();
+        let outcome = &mut self.outcome;
+        self.limited.add(&since.limited);
+        self.senders.add(&since.senders);
         outcome.connections += since.connections;
         outcome.accepted += senders.began;
-        did.add(&since.senders);
         outcome.one_way_negotiated += senders.did.one_way_negotiated;
         outcome.early_reductions += since.senders.early_reductions;
         outcome.loss_reductions += since.senders.reductions;
@@ -208,44 +228,78 @@ fn group_outcome(
         outcome.silences += since.silences;
         outcome.backoffs += since.backoffs;
         outcome.backoff_seconds += since.backed_off.as_secs_f64();
-        packets += *over;
-        for flow in open {
+    }
+
+    /// Adds the packets of all flows and, if flows are long, the counts of each open flow.
+    fn add_packets(
+        &mut self,
+        sim: &SimHandle,
+        traffic: &Traffic,
+        part: &ControllerGroup,
+        counted: f64,
+    ) {
+        let stats = part.stats();
+        self.packets += stats.over;
+        for flow in &stats.open {
             let spans = sim.flow_spans(*flow);
-            packets += spans;
-            if long {
-                outcome.flows.push(FlowOutcome {
-                    throughput_bps: round(spans.counted.delivered as f64 * 8.0 / counted, 0),
+            self.packets += spans;
+            if traffic.workload.model().is_long() {
+                self.outcome.flows.push(FlowOutcome {
+                    throughput_bps: throughput(&spans, counted),
                     sent: spans.counted.sent,
                     lost: spans.counted.lost(),
                 });
             }
         }
+    }
+
+    /// Takes the RTT series and the window of a traced flow.
+    fn add_traces(&mut self, sim: &SimHandle, part: &ControllerGroup) {
         if let Some(rtt) = part.record.rtt() {
-            outcome.rtt = open.first().map(|flow| RttOutcome::new(&rtt, &sim.drops(*flow)));
+            let flow = part.stats().open.first().copied();
+            self.outcome.rtt = flow.map(|flow| RttOutcome::new(&rtt, &sim.drops(flow)));
         }
         let window = part.window.points();
         if !window.is_empty() {
-            outcome.window = window;
-            outcome.traced_end = *part.traced_end.lock();
+            self.outcome.window = window;
+            self.outcome.traced_end = *part.traced_end.lock();
         }
     }
-    outcome.failures = failures.into_counts();
-    outcome.limits = LimitOutcome::of(traffic, &did, &limited, packets.counted.delivered);
-    (outcome.sent, outcome.lost) = (packets.counted.sent, packets.counted.lost());
-    (outcome.start_up_sent, outcome.start_up_lost) =
-        (packets.start_up.sent, packets.start_up.lost());
-    outcome.backoff_seconds = round(outcome.backoff_seconds, 6);
-    outcome.responses = responses.count();
-    outcome.body_bytes = responses.bytes();
-    outcome.mean_size = round(responses.mean_size(), 1);
-    outcome.goodput_per_response_kbps = round(responses.goodput_kbps(), 3);
-    outcome.times = (responses.count() > 0).then(|| responses.all());
-    outcome.first_byte = (responses.count() > 0).then(|| responses.first_bytes());
-    let loads_pages = traffic.workload.model().response_kind() == ResponseKind::Page;
-    outcome.pages = loads_pages.then(|| pages.outcome());
-    let warm_up_end = Time::ZERO + warm_up_span;
-    outcome.media = MediaOutcome::of(streams.iter(), warm_up_end, sim.time());
-    outcome.times_large = (responses.large().count > 0).then(|| responses.large());
-    outcome.throughput_bps = round(packets.counted.delivered as f64 * 8.0 / counted, 0);
-    outcome
+
+    fn outcome(
+        self,
+        sim: &SimHandle,
+        traffic: &Traffic,
+        warm_up_end: Time,
+        counted: f64,
+    ) -> GroupOutcome {
+        let Self { outcome, responses, pages, streams, failures, packets, senders, limited } = self;
+        let any = responses.count() > 0;
+        let loads_pages = traffic.workload.model().response_kind() == ResponseKind::Page;
+        GroupOutcome {
+            failures: failures.into_counts(),
+            limits: LimitOutcome::of(traffic, &senders, &limited, packets.counted.delivered),
+            sent: packets.counted.sent,
+            lost: packets.counted.lost(),
+            start_up_sent: packets.start_up.sent,
+            start_up_lost: packets.start_up.lost(),
+            backoff_seconds: round(outcome.backoff_seconds, 6),
+            responses: responses.count(),
+            body_bytes: responses.bytes(),
+            mean_size: round(responses.mean_size(), 1),
+            goodput_per_response_kbps: round(responses.goodput_kbps(), 3),
+            times: any.then(|| responses.all()),
+            first_byte: any.then(|| responses.first_bytes()),
+            pages: loads_pages.then(|| pages.outcome()),
+            media: MediaOutcome::of(streams.iter(), warm_up_end, sim.time()),
+            times_large: (responses.large().count > 0).then(|| responses.large()),
+            throughput_bps: throughput(&packets, counted),
+            ..outcome
+        }
+    }
+}
+
+/// Returns the bits per second that arrived in a counted time of this many seconds.
+fn throughput(packets: &FlowSpans, counted: f64) -> f64 {
+    round(packets.counted.delivered as f64 * 8.0 / counted, 0)
 }
