@@ -52,7 +52,7 @@ mod tests {
             .unwrap();
         for path in [pipe.as_path(), folder.path(), Path::new("/dev/zero")] {
             assert!(
-                read(path, 5).unwrap_err().to_string().contains("no regular file"),
+                read(path, 5).unwrap_err().to_string().contains("not a regular file"),
                 "{}",
                 path.display()
             );

@@ -140,7 +140,7 @@ async fn a_certificate_that_cannot_be_read_disturbs_no_handshake() {
         )
         .unwrap();
         let line = within(says.recv()).await.unwrap().unwrap_err();
-        assert!(line.contains("no regular file"), "{line}");
+        assert!(line.contains("not a regular file"), "{line}");
         let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
         within(endpoint.connect_with(client.clone(), address, "localhost").unwrap()).await.unwrap();
         std::fs::remove_file(&certificates).unwrap();

@@ -379,7 +379,7 @@ mod tests {
             (get_with(&[("te", "gzip")]), "'te'"),
             (get_with(&[("te", "trailers, gzip")]), "'te'"),
             (get_with(&[("X-Upper", "a")]), "X-Upper"),
-            (get_with(&[("", "a")]), "no name"),
+            (get_with(&[("", "a")]), "not a field name"),
             (get_with(&[("a b", "a")]), "'a b'"),
             (get_with(&[("a", "b\r\nc")]), "control"),
             (get_with(&[("a", "b\0c")]), "control"),

@@ -434,8 +434,13 @@ async fn an_unreachable_server_is_named() {
     let line =
         run(LoadConfig { trust, ..config(server.address, closed(server.address, 1, 1, &["/"])) })
             .await;
-    let line = line.unwrap_err().to_string();
+    let error = line.unwrap_err();
+    let line = error.to_string();
     assert!(line.contains("certificate") && !line.contains('\n'), "{line}");
+    assert!(
+        matches!(&error, LoadError::Unreachable(_, why) if why.is_untrusted_certificate()),
+        "{error:?}"
+    );
     let trust = Trust::File("/nowhere.pem".into());
     let line =
         run(LoadConfig { trust, ..config(server.address, closed(server.address, 1, 1, &["/"])) })
