@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ack_delay_is_taken_off_down_to_the_smallest_rtt() {
+    fn ack_delay_is_subtracted_down_to_the_minimum_rtt() {
         let ms = Duration::from_millis;
         let after = |sample, reported| {
             let rtt = Rtt::first(ms(10)).with_sample(ms(sample), ms(reported), ms(25));

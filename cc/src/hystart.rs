@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_an_eighth_within_4_and_16_ms() {
+    fn rtt_threshold_is_an_eighth_between_4_and_16_ms() {
         for (rtt, threshold) in [(8, 4), (32, 4), (64, 8), (128, 16), (400, 16)] {
             assert_eq!(rtt_threshold(Duration::from_millis(rtt)), Duration::from_millis(threshold));
         }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_samples_judge_nothing() {
+    fn seven_samples_are_too_few_to_leave_slow_start() {
         let mut hystart = HyStart::new(Time::ZERO);
         frames(&mut hystart, Time::from_millis(40), Time::from_millis(1), 10, MS * 40);
         let second =

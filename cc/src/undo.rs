@@ -42,7 +42,7 @@ mod tests {
     use super::Undo;
 
     #[test]
-    fn gives_the_newest_copy_once() {
+    fn the_newest_copy_is_returned_once() {
         let mut undo = Undo::default();
         undo.save(&1);
         undo.save(&2);

@@ -15,7 +15,7 @@ fn error(spec: &str) -> String {
 }
 
 #[test]
-fn every_algorithm_is_complete() {
+fn every_algorithm_is_fully_documented() {
     for entry in CATALOGUE {
         let config = catalogue::parse(entry.name).expect(entry.name);
         assert_eq!(config.name(), entry.name);
@@ -48,7 +48,7 @@ fn every_option_value_round_trips() {
 }
 
 #[test]
-fn messages_name_the_error_and_a_hint() {
+fn messages_name_the_error_and_suggest_a_fix() {
     let known = CATALOGUE.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
     assert_eq!(error(""), format!("no controller named; choose one of: {known}"));
     assert_eq!(
@@ -99,7 +99,7 @@ fn ghstcp_is_an_alias_of_gentle() {
 }
 
 #[test]
-fn signal_decides_what_is_needed_and_wanted() {
+fn the_signal_option_sets_required_capabilities() {
     let one_way = Capabilities { one_way: true, ..Capabilities::NONE };
     for (spec, required, optional) in [
         ("sync", one_way, one_way),
@@ -152,7 +152,7 @@ proptest! {
 }
 
 #[test]
-fn options_stay_with_their_controller() {
+fn options_apply_only_to_their_controller() {
     assert_eq!(
         split("reno,sync:floor=1ms,signal=rtt,sync"),
         ["reno", "sync:floor=1ms,signal=rtt", "sync"]

@@ -86,7 +86,7 @@ fn section(after: &str) -> &str {
 }
 
 #[test]
-fn citations_resolve() {
+fn every_citation_names_an_existing_section() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     for folder in ["src", "tests"] {

@@ -3,7 +3,7 @@
 fathom_cc::contract_tests!(fathom_cc::catalogue::CATALOGUE);
 
 #[test]
-fn every_property_has_its_test() {
+fn every_contract_property_has_a_test() {
     let source = include_str!("../src/testing/contract.rs");
     let named = |line: &str| {
         Some(line.strip_prefix("pub fn ")?.strip_suffix("(entries: Entries) {")?.to_owned())

@@ -66,7 +66,7 @@ fn growth_per_round_trip_is_at_most_half_the_window() {
 }
 
 #[test]
-fn small_windows_grow_as_reno_would() {
+fn small_windows_grow_like_reno() {
     // W_max 10, cwnd 7, one packet per millisecond: W_est obeys d(W²/2)/dn = alpha, so W² = 49 +
     // 2 * 0.5294 n up to 10 (n = 48.2), and then with alpha 1 W² = 100 + 2 (n - 48.2). W_cubic
     // stays at 7.
@@ -78,7 +78,7 @@ fn small_windows_grow_as_reno_would() {
 }
 
 #[test]
-fn a_second_loss_below_w_max_plateaus_earlier() {
+fn a_second_loss_below_w_max_lowers_the_plateau() {
     // W_max 1000, second loss at 700, cwnd 490. With fast convergence: W_max = 595, K =
     // cbrt(105 / 0.4) = 6.403. Without it: 700 and cbrt(210 / 0.4) = 8.067.
     for (spec, expected) in
@@ -97,7 +97,7 @@ fn a_second_loss_below_w_max_plateaus_earlier() {
 }
 
 #[test]
-fn app_limited_time_and_silence_do_not_count() {
+fn app_limited_and_idle_time_do_not_count() {
     let run = |pause: &dyn Fn(&mut Script)| {
         let mut s = after_loss("cubic", 100);
         s.acks(500, 0);
@@ -125,7 +125,7 @@ fn app_limited_time_and_silence_do_not_count() {
 }
 
 #[test]
-fn recovery_is_not_in_the_epoch() {
+fn the_epoch_starts_after_recovery() {
     let curve = |recovery: u64| {
         let mut s = after_loss("cubic", 100);
         let old = s.now - s.rtt * 3;
@@ -138,7 +138,7 @@ fn recovery_is_not_in_the_epoch() {
 }
 
 #[test]
-fn a_spurious_loss_leaves_the_curve_as_it_was() {
+fn a_spurious_loss_restores_the_curve() {
     let (mut s, mut never) = (after_loss("cubic", 100), after_loss("cubic", 100));
     for script in [&mut s, &mut never] {
         script.acks(3_000, 0);
@@ -164,7 +164,7 @@ fn a_spurious_loss_leaves_the_curve_as_it_was() {
 }
 
 #[test]
-fn a_mark_is_not_undone_and_a_larger_window_keeps_its_curve() {
+fn a_mark_is_not_undone_and_a_larger_window_is_kept() {
     let (mut s, mut plain) = (after_loss("cubic", 100), after_loss("cubic", 100));
     for script in [&mut s, &mut plain] {
         script.acks(100, 0);
@@ -190,7 +190,7 @@ fn a_mark_is_not_undone_and_a_larger_window_keeps_its_curve() {
 }
 
 #[test]
-fn after_a_timeout_the_curve_starts_at_its_own_window() {
+fn a_timeout_restarts_the_curve_at_the_current_window() {
     let mut s = after_loss("cubic", 100);
     s.acks(10, 0);
     let threshold = s.window() * 7 / 10;
@@ -217,7 +217,7 @@ fn after_a_timeout_the_curve_starts_at_its_own_window() {
 }
 
 #[test]
-fn hystart_leaves_slow_start_onto_a_flat_curve() {
+fn after_hystart_the_curve_starts_flat() {
     let mut s = Script::new("cubic:hystart=on");
     s.acks(10, 0);
     s.rtt += Duration::from_millis(40);
@@ -234,7 +234,7 @@ fn hystart_leaves_slow_start_onto_a_flat_curve() {
 }
 
 #[test]
-fn a_datagram_starts_an_epoch_and_a_path_forgets_all() {
+fn a_new_datagram_size_starts_an_epoch_and_a_new_path_resets() {
     let mut s = fast("cubic");
     s.acks(4_000, 0);
     let before = s.window();

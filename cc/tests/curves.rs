@@ -71,7 +71,7 @@ fn share_of(path: Bottleneck, curve: &Curve) -> f64 {
 }
 
 #[test]
-fn a_fixed_window_fills_the_link_to_its_share() {
+fn a_fixed_window_uses_its_computed_share_of_the_link() {
     let half = PATH.run(&mut Null { window: 25_000 }, LENGTH);
     assert!((0.42..0.50).contains(&share(&half)), "{}", figures(&half));
     let full = Bottleneck { queue: 100_000, ..PATH }.run(&mut Null { window: 75_000 }, LENGTH);
@@ -81,7 +81,7 @@ fn a_fixed_window_fills_the_link_to_its_share() {
 }
 
 #[test]
-fn reno_saws_between_half_and_full() {
+fn reno_window_oscillates_between_half_and_full() {
     let reno = curve("reno", PATH);
     let (low, high) = reno.window_range(SETTLED).expect("points");
     assert!(share(&reno) > 0.95, "{}", figures(&reno));
@@ -93,7 +93,7 @@ fn reno_saws_between_half_and_full() {
 }
 
 #[test]
-fn cubic_saws_between_seven_tenths_and_full() {
+fn cubic_window_oscillates_between_0_7_and_full() {
     let cubic = curve("cubic", PATH);
     let (low, high) = cubic.window_range(SETTLED).expect("points");
     assert!(share(&cubic) > 0.95, "{}", figures(&cubic));
@@ -110,7 +110,7 @@ fn cubic_saws_between_seven_tenths_and_full() {
 }
 
 #[test]
-fn cubic_fills_a_large_path_that_reno_does_not() {
+fn cubic_fills_a_large_path_and_reno_does_not() {
     // Slow start ends at about 80 % of the path's capacity. After that, Reno adds ten packets per
     // second, which is 3 % of the path in 30 s. CUBIC is back at W_max, 9000 packets, after K =
     // cbrt(2700 / 0.4) = 18.9 s, and most of the way back after half of that.
@@ -121,7 +121,7 @@ fn cubic_fills_a_large_path_that_reno_does_not() {
 }
 
 #[test]
-fn on_a_large_path_gentle_lies_between_reno_and_highspeed() {
+fn gentle_lies_between_reno_and_highspeed_on_a_large_path() {
     let [reno, gentle, fast] = ["reno", "gentle", "highspeed"].map(|spec| curve(spec, LARGE));
     let [r, g, f] = [&reno, &gentle, &fast].map(|c| share_of(LARGE, c));
     // a(w) is 25 packets per round trip at 8000 packets: from 0.6 of the path to its full capacity
@@ -141,7 +141,7 @@ fn on_a_large_path_gentle_lies_between_reno_and_highspeed() {
 }
 
 #[test]
-fn highspeed_on_a_small_path_falls_a_little_less_than_reno() {
+fn highspeed_reduces_slightly_less_than_reno_on_a_small_path() {
     // A loss comes at 83 packets, where b is 0.465.
     let fast = curve("highspeed", PATH);
     let (low, high) = fast.window_range(SETTLED).expect("points");
@@ -154,7 +154,7 @@ fn highspeed_on_a_small_path_falls_a_little_less_than_reno() {
 }
 
 #[test]
-fn hystart_leaves_slow_start_of_a_deep_queue_with_less_loss() {
+fn hystart_loses_less_in_slow_start_with_a_deep_queue() {
     let (plain, hystart) = (curve("reno", DEEP), curve("reno:hystart=on", DEEP));
     // The path holds 362 kB. Slow start detects this at twice as much, and about 300 packets are
     // lost. Conservative Slow Start grows at a quarter of the speed but does not pause. Without
@@ -170,7 +170,7 @@ fn hystart_leaves_slow_start_of_a_deep_queue_with_less_loss() {
 }
 
 #[test]
-fn hystart_does_not_end_slow_start_before_a_queue_stands() {
+fn hystart_does_not_end_slow_start_without_a_queue() {
     // There is no standing queue before the window reaches what the link carries in a round trip:
     // 50 kB and 12.5 MB.
     for (path, holds) in [(DEEP, 50_000), (LARGE, 5_000_000)] {
@@ -185,7 +185,7 @@ fn hystart_does_not_end_slow_start_before_a_queue_stands() {
 }
 
 #[test]
-fn sync_by_the_letter_pays_in_throughput() {
+fn sync_with_one_cut_per_verdict_has_lower_throughput() {
     // One cut per verdict is several cuts per round trip here, so a single flow leaves much of the
     // link idle. The paper's links carry many flows.
     let (reno, sync) = (curve("reno", PATH), curve("sync", PATH));
@@ -213,7 +213,7 @@ fn sync_with_one_cut_per_round_fills_the_link() {
 }
 
 #[test]
-fn slow_start_left_to_reno_finds_the_depth_of_the_queue() {
+fn slow_start_of_reno_fills_the_queue_under_sync() {
     let (steer, reno) = (curve("sync", PATH), curve("sync:slow-start=reno", PATH));
     let deepest = |c: &Curve| c.points.iter().map(|p| p.queued).max().unwrap_or_default();
     assert!(deepest(&steer) < Duration::from_millis(15), "{}", figures(&steer));
@@ -222,14 +222,14 @@ fn slow_start_left_to_reno_finds_the_depth_of_the_queue() {
 }
 
 #[test]
-fn over_a_steady_return_path_round_trips_say_the_same() {
+fn rtt_equals_one_way_delay_on_a_steady_reverse_path() {
     // With one ACK per packet, there is no acknowledgement delay either.
     let path = Bottleneck { per_ack: 1, ..PATH };
     assert!(curve("sync", path).points == curve("sync:signal=rtt", path).points);
 }
 
 #[test]
-fn dca_stays_far_from_the_queues_end_and_pays_more_than_reno() {
+fn dca_keeps_the_queue_short_at_lower_utilisation_than_reno() {
     // Prediction: twenty equal RTTs have no deviation, so any queueing is an event, and the window
     // is halved about when the link is full. There is no loss and almost no queue, and the
     // utilisation is lower than Reno's by a tenth or more. The result is worse: on this path
@@ -247,7 +247,7 @@ fn dca_stays_far_from_the_queues_end_and_pays_more_than_reno() {
 }
 
 #[test]
-fn the_smaller_dca_reduces_the_less_it_gives_away() {
+fn smaller_dca_reductions_cost_less_throughput() {
     // Prediction from DCA Table 4-1: 50 % costs more than 25 %, and 25 % more than 12.5 %.
     let shares =
         ["dca", "dca:reduction=0.25", "dca:reduction=0.125"].map(|spec| share(&curve(spec, PATH)));
@@ -255,7 +255,7 @@ fn the_smaller_dca_reduces_the_less_it_gives_away() {
 }
 
 #[test]
-fn a_floor_above_its_own_steps_lets_dca_use_the_link() {
+fn a_floor_above_its_own_rtt_steps_lets_dca_fill_the_link() {
     // A packet takes 0.96 ms. So the growth of a single sender raises the mean of two samples by
     // half of that or, if both packets of a frame are behind it, by all of it. Prediction: a floor
     // of a quarter of a packet changes nothing; a higher floor gives a higher utilisation; a floor
@@ -281,7 +281,7 @@ fn a_floor_above_its_own_steps_lets_dca_use_the_link() {
 }
 
 #[test]
-fn vegas_fills_the_link_and_keeps_a_few_packets_waiting() {
+fn vegas_fills_the_link_with_a_few_packets_queued() {
     // Prediction: the base RTT is about 42 ms (a frame's second packet waits for the first), so
     // 43.7 packets are in the pipe. With ns-2's rounding, 0.5 to 3.5 more packets wait; with Linux,
     // 2 to 5. A packet takes 0.96 ms. Once in that range, the window stays there.
@@ -300,7 +300,7 @@ fn vegas_fills_the_link_and_keeps_a_few_packets_waiting() {
 }
 
 #[test]
-fn dual_saws_below_the_middle_of_the_delays_it_has_seen() {
+fn dual_oscillates_below_the_middle_of_its_delay_range() {
     // Prediction: slow start drives the RTT up to at most 82 ms, so the middle is below 20 ms of
     // queue. Cuts of one eighth keep the link busy and prevent the queue from overflowing again.
     let (reno, dual) = (curve("reno", PATH), curve("dual", PATH));
@@ -316,7 +316,7 @@ fn dual_saws_below_the_middle_of_the_delays_it_has_seen() {
 }
 
 #[test]
-fn the_drawings_have_the_asked_size() {
+fn drawings_have_the_requested_size() {
     let curve = PATH.run(&mut Null { window: 75_000 }, Duration::from_secs(1));
     let drawing = curve.to_ascii(60, 8);
     assert_eq!(drawing.lines().count(), 9);
@@ -325,7 +325,7 @@ fn the_drawings_have_the_asked_size() {
 }
 
 #[test]
-fn sdc_holds_eight_packets_where_the_path_holds_two() {
+fn sdc_keeps_eight_packets_in_flight_on_a_path_of_two() {
     // 500 kbps over 40 ms carry 2.5 kB, or two packets. The queue holds three more, so eight
     // packets fit only if they are delayed.
     let narrow = Bottleneck { rate: Rate::from_bits_per_sec(500_000), queue: 3 * MSS, ..PATH };
@@ -341,7 +341,7 @@ fn sdc_holds_eight_packets_where_the_path_holds_two() {
 }
 
 #[test]
-fn packet_size_keeps_eight_in_a_small_window() {
+fn packet_size_keeps_eight_packets_in_a_small_window() {
     let narrow = Bottleneck { rate: Rate::from_bits_per_sec(500_000), queue: 3 * MSS, ..PATH };
     let mut controller = catalogue::parse("packet-size")
         .expect("known")

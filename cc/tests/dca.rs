@@ -37,7 +37,7 @@ fn calm(spec: &str) -> Rounds {
 }
 
 #[test]
-fn a_rise_takes_the_reduction_level_away() {
+fn a_delay_rise_cuts_the_window_by_the_reduction_level() {
     // 19 samples of 50 ms and one of 52 ms: the mean of the last two, 51, exceeds 50.1 + 0.436.
     for (spec, left) in [
         ("dca", START / 2),
@@ -63,7 +63,7 @@ fn no_decision_before_the_window_is_full() {
 }
 
 #[test]
-fn growth_comes_first_and_then_the_cut() {
+fn growth_is_applied_before_the_cut() {
     // DCA §4.3: "after the normal TCP cwnd adjustment". 21 frames of two packets in slow start,
     // then the window is halved.
     let mut r = Rounds::new("dca");
@@ -76,7 +76,7 @@ fn growth_comes_first_and_then_the_cut() {
 }
 
 #[test]
-fn one_reaction_per_epoch_and_a_level_that_stays_ends_it() {
+fn one_cut_per_epoch_which_ends_at_a_steady_delay() {
     for (plateau, cuts) in [(19, 0), (20, 1)] {
         let mut r = calm("dca");
         assert_eq!(feed(&mut r, 51..=80), 1, "a ramp of thirty samples is one epoch");
@@ -113,7 +113,7 @@ fn with_epoch_start_only_the_old_level_ends_the_epoch() {
 }
 
 #[test]
-fn x_and_w_choose_the_windows() {
+fn options_x_and_w_set_the_averaging_windows() {
     // Three samples of 50 and one of 54: 54 > 51 + 1.73, but 52 is not.
     for (spec, cuts) in [("dca:x=1,w=4", 1), ("dca:x=2,w=4", 0)] {
         let mut r = still(spec);
@@ -137,7 +137,7 @@ fn frames_of_one_packet_give_no_sample_unless_asked() {
 }
 
 #[test]
-fn recovery_gives_no_samples() {
+fn no_samples_are_taken_in_recovery() {
     let mut r = calm("dca");
     let flight = r.now;
     r.lose(false);
@@ -158,7 +158,7 @@ fn a_frame_about_older_packets_gives_no_sample() {
 }
 
 #[test]
-fn another_path_forgets_the_samples() {
+fn a_new_path_clears_the_samples() {
     let mut r = calm("dca");
     assert_eq!(feed(&mut r, [52]), 1);
     r.controller.on_path(r.now, PathChange::Moved);

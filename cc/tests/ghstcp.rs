@@ -48,7 +48,7 @@ fn round(s: &mut Script, rise: impl Fn(u64) -> u64) -> f64 {
 }
 
 #[test]
-fn rising_round_trips_bring_renos_growth_in_the_next_round() {
+fn rising_rtts_cause_reno_growth_in_the_next_round() {
     for spec in SPECS {
         let mut s = avoiding(spec);
         let level = round(&mut s, |_| 0);
@@ -63,7 +63,7 @@ fn rising_round_trips_bring_renos_growth_in_the_next_round() {
 }
 
 #[test]
-fn a_faint_rise_counts_by_its_sign_only() {
+fn a_faint_rise_counts_only_without_a_significance_test() {
     // An alternation of 1 ms between packets and a rise of 2 us per packet: r is 0.13. The 5 %
     // point with 95 samples is 0.170.
     let zigzag = |n: u64| 2 * n + 1_000 * (n % 2);
@@ -76,7 +76,7 @@ fn a_faint_rise_counts_by_its_sign_only() {
 }
 
 #[test]
-fn mann_kendall_counts_pairs_not_sizes() {
+fn mann_kendall_ignores_the_size_of_differences() {
     // Two late outliers raise r but not the number of rising pairs. An early outlier hides a rise
     // from r but not from the pairs.
     let mut s = avoiding("gentle:trend=mann-kendall");
@@ -95,7 +95,7 @@ fn mann_kendall_counts_pairs_not_sizes() {
 }
 
 #[test]
-fn small_windows_and_losses_are_highspeeds_in_either_mode() {
+fn small_windows_and_losses_follow_highspeed_in_both_modes() {
     for spec in SPECS {
         let (mut s, mut fast) = (avoiding(spec), Script::new("highspeed"));
         round(&mut s, |n| 50 * n);
@@ -118,7 +118,7 @@ fn small_windows_and_losses_are_highspeeds_in_either_mode() {
 }
 
 #[test]
-fn another_path_starts_in_highspeed_mode() {
+fn a_new_path_starts_in_highspeed_mode() {
     let mut s = avoiding("gentle");
     round(&mut s, |n| 50 * n);
     s.ack(0);

@@ -10,7 +10,7 @@ fn size(s: &Script) -> u16 {
 }
 
 #[test]
-fn the_datagram_shrinks_with_the_window_at_once() {
+fn the_datagram_size_shrinks_with_the_window_at_once() {
     let mut s = Script::new("packet-size");
     assert_eq!((s.window(), size(&s)), (12_000, 1_200));
     s.lose(); // 6000 bytes: eight datagrams of 750
@@ -24,7 +24,7 @@ fn the_datagram_shrinks_with_the_window_at_once() {
 }
 
 #[test]
-fn it_grows_back_one_step_after_four_roomy_rounds() {
+fn the_size_grows_one_step_after_four_rounds_with_room() {
     let mut s = Script::new("packet-size");
     s.lose();
     assert_eq!(size(&s), 750);
@@ -45,7 +45,7 @@ fn it_grows_back_one_step_after_four_roomy_rounds() {
 }
 
 #[test]
-fn increase_decides_what_the_wrapped_one_grows_by() {
+fn the_increase_option_sets_growth_of_the_wrapped_controller() {
     for (spec, added) in [("packet-size", 750), ("packet-size:increase=full", MSS)] {
         let mut s = Script::new(spec);
         s.lose();
@@ -58,7 +58,7 @@ fn increase_decides_what_the_wrapped_one_grows_by() {
 }
 
 #[test]
-fn it_wraps_any_controller_and_hands_its_needs_on() {
+fn packet_size_wraps_any_controller_and_passes_on_its_needs() {
     let config =
         fathom_cc::catalogue::parse("packet-size:packets=4/sync:cut=round").expect("known");
     assert_eq!(config.spec(), "packet-size:packets=4/sync:cut=round");
@@ -73,7 +73,7 @@ fn it_wraps_any_controller_and_hands_its_needs_on() {
 }
 
 #[test]
-fn a_path_with_smaller_datagrams_bounds_the_size() {
+fn the_maximum_datagram_of_the_path_bounds_the_size() {
     let mut s = Script::new("packet-size");
     s.controller.on_path(s.now, PathChange::Datagram(600));
     assert_eq!(size(&s), 600);
@@ -86,7 +86,7 @@ fn a_path_with_smaller_datagrams_bounds_the_size() {
 }
 
 #[test]
-fn full_increase_leaves_the_wrapped_controller_alone() {
+fn full_increase_does_not_change_the_wrapped_controller() {
     // The wrapped controller always counts in datagrams of the path, so the current size changes
     // nothing in it. The windows are the same as without the wrapper.
     for inner in ["cubic", "reno", "highspeed", "dual"] {
@@ -148,7 +148,7 @@ fn only_whole_round_trips_of_a_large_window_count() {
 }
 
 #[test]
-fn a_round_that_ends_with_a_cut_grows_no_datagram() {
+fn a_round_that_ends_with_a_cut_does_not_grow_the_size() {
     // `dual` cuts with the ACK that ends every second round trip, here from 8400 to 7350 bytes.
     // Eight datagrams of 1000 bytes are 8000 bytes.
     let mut s = Script::new("packet-size:patience=1,increase=full/dual");
@@ -174,7 +174,7 @@ fn a_round_that_ends_with_a_cut_grows_no_datagram() {
 }
 
 #[test]
-fn what_is_missing_is_named_by_who_misses_it() {
+fn missing_capabilities_are_reported_by_their_controller() {
     use fathom_cc::{Capabilities, catalogue};
     let lacking = |offers: Capabilities| {
         catalogue::parse("packet-size/sync").expect("known").check(offers).expect_err("lacking")
@@ -189,7 +189,7 @@ fn what_is_missing_is_named_by_who_misses_it() {
 }
 
 #[test]
-fn a_larger_path_leaves_a_small_window_as_it_is() {
+fn a_larger_mtu_does_not_change_a_small_window() {
     for inner in ["", "/cubic"] {
         let mut s = Script::new(&format!("packet-size{inner}"));
         for _ in 0..20 {
@@ -203,7 +203,7 @@ fn a_larger_path_leaves_a_small_window_as_it_is() {
 }
 
 #[test]
-fn an_undone_loss_gives_the_size_back_a_real_one_does_not() {
+fn only_a_spurious_loss_restores_the_datagram_size() {
     let mut s = Script::new("packet-size");
     s.lose();
     assert_eq!((s.window(), size(&s)), (6_000, 750));

@@ -63,7 +63,7 @@ fn written(page: &str) -> String {
 }
 
 #[test]
-fn the_page_is_that_of_the_catalogue() {
+fn the_page_matches_the_catalogue() {
     let (page, written) = (page(), written(&page()));
     if std::env::var_os("FATHOM_WRITE").is_some() {
         fs::write(docs().join("controllers.md"), &written).expect("the page");

@@ -222,7 +222,7 @@ proptest! {
     }
 
     #[test]
-    fn same_events_same_state_and_clones_are_independent(
+    fn equal_events_give_equal_state_and_clones_are_independent(
         spec in spec(),
         shared in vec(op(), 0..60),
         only_first in vec(op(), 1..30),
@@ -247,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn undo_restores_a_lone_loss_and_never_lowers(spec in spec(), ops in vec(op(), 0..60), bytes in number()) {
+    fn undo_restores_a_single_loss_and_never_lowers_the_window(spec in spec(), ops in vec(op(), 0..60), bytes in number()) {
         let mut controller = catalogue::parse(&spec).expect("known").start(&start()).expect("all offered");
         for op in &ops {
             apply(&mut *controller, op);

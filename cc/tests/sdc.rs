@@ -30,7 +30,7 @@ fn small(spec: &str) -> Script {
 }
 
 #[test]
-fn a_large_window_without_delay_is_renos() {
+fn a_large_window_without_delay_matches_reno() {
     let (mut s, mut reno) = (Script::new("sdc"), Script::new("reno"));
     for script in [&mut s, &mut reno] {
         script.acks(20, 0);
@@ -43,7 +43,7 @@ fn a_large_window_without_delay_is_renos() {
 }
 
 #[test]
-fn congestion_in_a_small_window_adds_delay_only() {
+fn congestion_with_a_small_window_only_adds_send_delay() {
     let mut s = small("sdc");
     let window = s.window();
     s.lose();
@@ -69,7 +69,7 @@ fn the_delay_shrinks_by_a_tenth_per_packet() {
 }
 
 #[test]
-fn srtt_network_bounds_the_delay_by_a_round_trip() {
+fn srtt_network_bounds_the_send_delay_to_one_rtt() {
     let mut s = small("sdc:srtt=network");
     for _ in 0..5 {
         s.lose();
@@ -81,7 +81,7 @@ fn srtt_network_bounds_the_delay_by_a_round_trip() {
 }
 
 #[test]
-fn losses_of_one_round_count_once_and_marks_with_every_ack() {
+fn losses_count_once_per_round_and_marks_with_every_ack() {
     // The first mark: 2 * 100 - 100. Packets that left before the mark experienced no delay, so
     // SRTT is still 100 at the second mark. This mark sets D to 100 again and does not add to D.
     for (spec, second) in [("sdc", 100.0), ("sdc:react=round", 80.0)] {
@@ -133,7 +133,7 @@ fn small_windows_grow_one_packet_per_round() {
 }
 
 #[test]
-fn the_factor_shrinks_the_delay_itself() {
+fn the_factor_scales_the_send_delay() {
     let mut s = Script::new("sdc:shrink=factor,factor=0.1,threshold=2");
     s.ack(0);
     s.lose();
@@ -155,7 +155,7 @@ fn the_factor_shrinks_the_delay_itself() {
 }
 
 #[test]
-fn an_undone_loss_and_another_path_take_the_delay_back() {
+fn a_spurious_loss_or_a_new_path_removes_the_delay() {
     let mut s = small("sdc");
     s.lose();
     close(&s, 100.0);
@@ -196,7 +196,7 @@ fn frame(s: &mut Script, sent: Time, rtt: Duration, packets: usize) {
 }
 
 #[test]
-fn marks_double_the_round_trip_once_per_flight() {
+fn marks_double_the_rtt_once_per_flight() {
     let mut s = small("sdc");
     // SRTT is 100 after a loss. A flight of five packets follows, each of them marked.
     let flight = s.now;
@@ -242,7 +242,7 @@ fn an_rtt_jump_counts_once_per_ack_frame() {
 }
 
 #[test]
-fn without_congestion_no_delay_begins_whatever_the_rtt_does() {
+fn rtt_changes_without_congestion_add_no_send_delay() {
     let mut s = small("sdc");
     for rtt in [100, 300, 50, 900, 20] {
         s.next_round();
@@ -265,7 +265,7 @@ fn without_congestion_no_delay_begins_whatever_the_rtt_does() {
 }
 
 #[test]
-fn an_idle_sender_gets_no_delay_and_keeps_none_for_ever() {
+fn an_idle_sender_gets_no_delay_and_loses_it_over_time() {
     let mut s = small("sdc");
     s.lose();
     s.now += Duration::from_secs(3_600);
@@ -305,7 +305,7 @@ fn under_losses(gap: usize, packets: usize) -> f64 {
 }
 
 #[test]
-fn random_losses_are_borne_up_to_two_per_cent() {
+fn random_losses_up_to_2_percent_are_tolerated() {
     // With W = 8, an ACK multiplies RTT + D by 64/65. A loss sets it to twice SRTT, which lags by
     // about 7 ACKs: 2 (65/64)^7 = 2.23. Recovering from that takes ln 2.23 / ln (65/64) = 51.7
     // ACKs.
@@ -314,7 +314,7 @@ fn random_losses_are_borne_up_to_two_per_cent() {
 }
 
 #[test]
-fn signals_of_another_path_do_nothing() {
+fn signals_of_another_path_are_ignored() {
     for threshold in ["", ":threshold=64"] {
         let mut s = Script::new(&format!("sdc{threshold}"));
         s.ack(0);
@@ -333,7 +333,7 @@ fn signals_of_another_path_do_nothing() {
 }
 
 #[test]
-fn persistent_congestion_leaves_the_delay() {
+fn persistent_congestion_keeps_the_send_delay() {
     let mut s = small("sdc");
     s.collapse();
     assert_eq!(s.window(), 2 * MSS);

@@ -40,7 +40,7 @@ fn fall(s: &mut Script, count: usize, then: i64) -> i64 {
 }
 
 #[test]
-fn reno_until_the_ninth_ack() {
+fn sync_behaves_like_reno_until_the_ninth_ack() {
     let mut s = Script::new("sync");
     let mut reno = Script::new("reno");
     for queued in [0, 9_000, 1_000, 7_000, 2_000, 8_000, 3_000, 6_000] {
@@ -53,7 +53,7 @@ fn reno_until_the_ninth_ack() {
 }
 
 #[test]
-fn a_verdict_every_third_ack() {
+fn sync_decides_every_third_ack() {
     let mut s = avoiding("sync");
     s.acks(1, 0);
     let changes: Vec<i64> = (2..=18).map(|_| s.ack(8_000)).collect();
@@ -127,14 +127,14 @@ fn decreasing_50_to_75_adds_a_tenth() {
 }
 
 #[test]
-fn decreasing_75_to_100_does_nothing() {
+fn decreasing_75_to_100_changes_nothing() {
     let mut s = avoiding("sync");
     fall(&mut s, 9, 6_400);
     assert_eq!(s.acks(2, 6_400), 0);
 }
 
 #[test]
-fn a_round_of_fifty_percent_is_exactly_half_the_window() {
+fn a_round_of_50_percent_growth_adds_half_the_window() {
     let mut s = avoiding(PAPER);
     fall(&mut s, 60, 0);
     let before = s.window();
@@ -148,7 +148,7 @@ fn a_round_of_fifty_percent_is_exactly_half_the_window() {
 }
 
 #[test]
-fn limited_trust_lets_growth_make_up_for_early_cuts() {
+fn limited_trust_lets_growth_compensate_early_cuts() {
     let (mut limited, mut full, mut reno) = (avoiding("sync"), avoiding(PAPER), avoiding("reno"));
     for s in [&mut limited, &mut full] {
         // Two cuts, and then no queue for a long time.
@@ -179,7 +179,7 @@ fn limited_trust_lets_growth_make_up_for_early_cuts() {
 }
 
 #[test]
-fn a_loss_lowers_the_limit_to_what_the_early_cuts_have_left() {
+fn a_loss_lowers_the_limit_to_the_current_window() {
     let mut s = avoiding("sync");
     s.acks(1, 0);
     s.acks(11, 8_000);
@@ -192,7 +192,7 @@ fn a_loss_lowers_the_limit_to_what_the_early_cuts_have_left() {
 }
 
 #[test]
-fn a_verdict_lapses_when_no_delay_comes_for_an_idle_time() {
+fn a_verdict_expires_after_an_idle_time_without_delays() {
     for (spec, grows) in [("sync", true), (PAPER, false)] {
         let mut s = avoiding(spec);
         assert!(rise(&mut s, 1, 8) < 0, "a cut, after which the window holds");
@@ -217,14 +217,14 @@ fn equal_medians_leave_the_window_to_reno() {
 }
 
 #[test]
-fn the_window_holds_after_a_cut_until_the_next_verdict() {
+fn the_window_stays_after_a_cut_until_the_next_verdict() {
     let mut s = avoiding("sync");
     assert!(rise(&mut s, 1, 8) < 0);
     assert_eq!((s.ack(0), s.ack(0)), (0, 0));
 }
 
 #[test]
-fn floor_makes_small_queues_level() {
+fn delays_below_the_floor_count_as_level() {
     let (mut below, mut at) = (avoiding("sync:floor=8.001ms"), avoiding("sync:floor=8ms"));
     assert!(rise(&mut below, 1, 8) > 0);
     assert!(rise(&mut at, 1, 8) < 0);
@@ -233,7 +233,7 @@ fn floor_makes_small_queues_level() {
 }
 
 #[test]
-fn acks_without_a_one_way_delay_are_no_sample() {
+fn acks_without_a_one_way_delay_are_ignored() {
     let mut s = avoiding("sync");
     s.acks(1, 0);
     for _ in 0..30 {
@@ -258,7 +258,7 @@ fn rise_in_rtt(spec: &str, one_way: bool) -> (Script, u64) {
 }
 
 #[test]
-fn rtt_mode_runs_on_round_trips_and_ignores_one_way_delays() {
+fn rtt_mode_uses_rtts_and_ignores_one_way_delays() {
     assert!(rise_in_rtt("sync:signal=rtt", true).1 > 0, "the reverse path alone makes it cut");
     assert_eq!(rise_in_rtt("sync", true).1, 0, "one-way delays do not see the reverse path");
     let mut s = avoiding("sync:signal=rtt");
@@ -266,7 +266,7 @@ fn rtt_mode_runs_on_round_trips_and_ignores_one_way_delays() {
 }
 
 #[test]
-fn either_uses_round_trips_until_the_first_one_way_delay() {
+fn either_mode_uses_rtts_until_the_first_one_way_delay() {
     assert_eq!(rise_in_rtt("sync:signal=either", true).1, 0);
     let (mut s, cuts) = rise_in_rtt("sync:signal=either", false);
     assert!(cuts > 0);
@@ -287,7 +287,7 @@ fn either_uses_round_trips_until_the_first_one_way_delay() {
 }
 
 #[test]
-fn slow_start_steer_lets_the_verdict_rule_and_reno_does_not() {
+fn slow_start_steer_obeys_verdicts_and_reno_ignores_them() {
     let (mut steer, mut reno) = (Script::new("sync"), Script::new("sync:slow-start=reno"));
     assert!(rise(&mut steer, 7, 2) < MSS_I, "one segment per RTT");
     assert_eq!(rise(&mut reno, 7, 2), MSS_I);
@@ -302,7 +302,7 @@ fn slow_start_steer_lets_the_verdict_rule_and_reno_does_not() {
 }
 
 #[test]
-fn recovery_hold_ignores_cuts_and_steer_takes_them() {
+fn recovery_hold_ignores_cuts_and_steer_applies_them() {
     for (spec, cuts) in [("sync", 0), ("sync:recovery=steer", 1)] {
         let mut s = Script::new(spec);
         s.ack(0);
@@ -342,7 +342,7 @@ fn cut_round_allows_one_cut_per_round_trip() {
 }
 
 #[test]
-fn loss_and_mark_halve_as_in_reno_and_verdicts_go_on() {
+fn losses_and_marks_halve_the_window_as_in_reno() {
     for cause in [Cause::Loss { bytes: MSS, persistent: false }, Cause::Mark] {
         let mut s = avoiding("sync");
         s.acks(1, 0);
@@ -357,7 +357,7 @@ fn loss_and_mark_halve_as_in_reno_and_verdicts_go_on() {
 }
 
 #[test]
-fn an_early_cut_does_not_bring_slow_start_back() {
+fn an_early_cut_does_not_restart_slow_start() {
     let mut s = avoiding("sync");
     rise(&mut s, 1, 8);
     let metrics = s.controller.metrics();
@@ -373,7 +373,7 @@ fn forgets(spec: &str, event: impl FnOnce(&mut Script)) -> bool {
 }
 
 #[test]
-fn reset_by_idle_time_timeout_or_path() {
+fn idle_time_timeout_or_a_new_path_resets_detection() {
     let idle = |s: &mut Script| {
         s.now += Duration::from_millis(1_001);
         s.send();
@@ -402,7 +402,7 @@ fn reset_by_idle_time_timeout_or_path() {
 }
 
 #[test]
-fn an_app_limited_sender_is_cut_and_never_grows() {
+fn an_app_limited_window_is_cut_but_never_grows() {
     let mut s = avoiding("sync");
     s.app_limited = true;
     fall(&mut s, 30, 0);

@@ -19,7 +19,7 @@ fn avoiding() -> Rounds {
 }
 
 #[test]
-fn ns2_doubles_every_other_round_until_gamma_wait() {
+fn ns2_slow_start_doubles_every_other_round_until_gamma() {
     avoiding();
     let mut r = Rounds::new("vegas:gamma=2");
     // 2 > 2 is false, so slow start continues. 80 * 2 / 52 = 3.08.
@@ -27,7 +27,7 @@ fn ns2_doubles_every_other_round_until_gamma_wait() {
 }
 
 #[test]
-fn only_the_round_that_held_is_judged() {
+fn the_queue_of_a_doubling_round_is_ignored() {
     let mut r = Rounds::new("vegas");
     // The queue of the doubling round does not end slow start; a queue in the following round
     // would.
@@ -35,7 +35,7 @@ fn only_the_round_that_held_is_judged() {
 }
 
 #[test]
-fn avoidance_keeps_between_alpha_and_beta() {
+fn the_queue_stays_between_alpha_and_beta() {
     let mut r = avoiding();
     let steps = [
         (52, 36), // The last round had 50 ms: nothing waits, one packet more over this round.
@@ -55,7 +55,7 @@ fn avoidance_keeps_between_alpha_and_beta() {
 }
 
 #[test]
-fn a_reduction_comes_with_the_first_ack_of_the_next_round() {
+fn a_reduction_takes_effect_in_the_next_round() {
     let mut r = avoiding();
     r.round(90);
     let before = r.window();
@@ -66,7 +66,7 @@ fn a_reduction_comes_with_the_first_ack_of_the_next_round() {
 }
 
 #[test]
-fn the_mean_of_a_round_counts() {
+fn the_mean_rtt_of_a_round_is_used() {
     // 36 packets in frames of two, alternately with 50 ms and `second` ms. With 54 ms the mean is
     // 52: 36 * 2 / 52 = 1.38: hold. With the largest RTT it would be 36 * 4 / 54 = 2.7.
     for (second, grows) in [(50, true), (54, false)] {
@@ -87,14 +87,14 @@ fn the_mean_of_a_round_counts() {
 }
 
 #[test]
-fn thresholds_are_options() {
+fn thresholds_are_configurable() {
     let mut r = Rounds::new("vegas:alpha=4,beta=6");
     assert_eq!(r.rounds(&[50, 50, 50, 52, 55, 57, 62, 62]), [20, 20, 40, 40, 35, 36, 36, 35]);
     // 35 * 5 / 55 = 3.18 < 4: grow. 36 * 7 / 57 = 4.4: hold. 36 * 12 / 62 = 6.97 > 6.
 }
 
 #[test]
-fn two_packets_are_the_floor() {
+fn the_window_never_falls_below_two_packets() {
     let mut r = Rounds::new("vegas:alpha=0,beta=1");
     for _ in 0..60 {
         r.round(if r.now.as_nanos() < 1_100_000_000 { 50 } else { 400 });
@@ -103,7 +103,7 @@ fn two_packets_are_the_floor() {
 }
 
 #[test]
-fn after_a_loss_it_is_reno_until_the_first_verdict() {
+fn reno_growth_applies_after_a_loss_until_the_first_verdict() {
     let mut r = avoiding();
     // 36 * 5 / 55 = 3.27: the window holds when the loss comes.
     assert_eq!(r.rounds(&[55, 55]), [36, 36]);
@@ -124,7 +124,7 @@ fn slow_start_after_a_collapse_stops_at_the_threshold() {
 }
 
 #[test]
-fn the_base_is_the_smallest_rtt_of_the_path() {
+fn the_base_rtt_is_the_minimum_of_the_path() {
     let mut r = Rounds::new("vegas");
     assert_eq!(r.rounds(&[90, 50, 50]), [20, 20, 40]);
     let mut moved = avoiding();
@@ -133,7 +133,7 @@ fn the_base_is_the_smallest_rtt_of_the_path() {
 }
 
 #[test]
-fn the_base_may_be_forgotten_after_a_lone_packet() {
+fn the_base_rtt_can_be_reset_after_a_lone_packet() {
     for (per_ack, grows) in [(1, true), (2, false)] {
         let mut r = Rounds::new("vegas:base=lone");
         r.rounds(&[50, 50]);
@@ -147,7 +147,7 @@ fn the_base_may_be_forgotten_after_a_lone_packet() {
 }
 
 #[test]
-fn linux_doubles_every_round_and_exits_to_what_fits() {
+fn linux_slow_start_doubles_every_round_until_the_path_is_full() {
     let mut r = Rounds::new("vegas:params=linux");
     // The ACK that ends a round gives the last sample of that round, and the smallest sample
     // counts. So 52 ms take effect one round later.
@@ -193,7 +193,7 @@ fn linux_slow_start_may_end_without_a_cut() {
 }
 
 #[test]
-fn linux_is_reno_after_fewer_than_three_samples() {
+fn linux_grows_like_reno_after_fewer_than_three_samples() {
     let mut r = Rounds::new("vegas:params=linux");
     r.lose(false);
     r.lose(false);

@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn one_batch_per_ack_frame_with_its_own_round_trip() {
+    fn each_ack_frame_is_one_event_with_its_own_rtt() {
         let mut fixture = Fixture::new(Pacing::Window);
         fixture.acks(50, &[10, 20], 333);
         fixture.acks(60, &[], 40);
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn send_delay_is_a_rate_of_one_window_per_rtt_plus_delay() {
+    fn send_delay_paces_one_window_per_rtt_plus_delay() {
         let mut fixture = Fixture::new(Pacing::Delay(Duration::from_millis(60)));
         assert_eq!(fixture.driver.pacing_rate(), None, "no round trip is known");
         // The stack's first estimate is a guess, so the sample is used: 100 kB in 20 + 60 ms.
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_waits_for_the_batch_with_its_counts() {
+    fn a_mark_is_reported_after_the_ack_with_its_counts() {
         let mut fixture = Fixture::new(Pacing::Window);
         fixture.acks(20, &[0], 20);
         fixture.acks(30, &[], 20);
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_loss_is_undone_and_only_once() {
+    fn only_losses_are_undone_and_only_once() {
         let loss = Cause::Loss { bytes: 1_200, persistent: false };
         let undone = |causes: &[Cause], calls: usize| {
             let mut fixture = Fixture::new(Pacing::Window);

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_must_offer_and_sync_timestamp_goes_first() {
+    fn both_sides_must_offer_and_sync_timestamp_is_preferred() {
         let both = Extension::default();
         let timestamp = Extension { offer: None, ..both };
         let receive =
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_writes_what_the_other_asks_for_within_bounds() {
+    fn each_side_sends_what_the_peer_requested_within_bounds() {
         let (mut ours, mut peers) = (Vec::new(), Vec::new());
         let (mut here, mut there) = (asking(5, 7), asking(1_000_000, 0));
         here.append_parameters(&mut ours);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn greased_receive_timestamps_are_absent_and_a_large_exponent_is_an_error() {
+    fn greased_receive_timestamps_are_ignored_and_bad_ones_refused() {
         const MAX: [u8; 4] = [0x80, 0x04, 0xac, 0x07];
         const EXPONENT: [u8; 4] = [0x80, 0x04, 0xac, 0x26];
         let mut negotiation = asking(32, 3);
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_multipath_receive_timestamps_are_off() {
+    fn receive_timestamps_are_off_with_multipath() {
         for (own, offered) in [(&[0x3e, 1, 4][..], false), (&[0x0a, 1, 3], true)] {
             let mut negotiation = asking(32, 3);
             negotiation.read_own_parameters(own);

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn ecn_counts_reach_the_controller_once_and_none_is_lost() {
+    fn each_ecn_count_reaches_the_controller_exactly_once() {
         let mut path = Path::default();
         receive(&mut path, 0, &ack(4, (3, 1)));
         assert_eq!(path.take_signals(1, Some(4)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 1 }));
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_go_to_the_frame_they_came_with() {
+    fn signals_are_matched_to_their_ack_frame() {
         let mut path = Path::default();
         receive(&mut path, 0, &ack(4, (5, 0)));
         // The frame came late: the stack's largest packet is another one.
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn ack_delay_counts_where_the_largest_packet_is_new() {
+    fn ack_delay_is_used_only_if_the_largest_packet_is_new() {
         let mut path = Path::default();
         let mut delay = |largest, raw_delay| {
             receive(&mut path, 0, &AckSeen { largest, raw_delay, ..AckSeen::default() });
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn another_controller_starts_without_the_old_path_s_signals() {
+    fn a_new_controller_starts_without_signals_of_the_old_path() {
         let mut path = Path::default();
         receive(&mut path, 0, &ack(4, (5, 1)));
         assert!(path.take_signals(1, Some(4)).ecn.is_some());
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_need_a_packet_newly_acknowledged() {
+    fn one_way_delay_needs_a_newly_acknowledged_packet() {
         let mut path = Path::default();
         for packet in 0..4 {
             path.sent.record(packet, Time::from_millis(packet));
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn ack_delay_beside_a_timestamp_is_capped() {
+    fn ack_delay_with_a_timestamp_is_capped() {
         const LONGEST: Duration = Duration::from_millis(25);
         let timestamp = |stamp| PeerTimestamp::Timestamp(stamp, LONGEST);
         // Reports beyond the peer's own limit count as its limit.
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps_beside_acks_of_acks_are_ignored() {
+    fn timestamps_with_acks_of_acks_are_ignored() {
         let mut path = Path::default();
         for packet in 0..6 {
             path.sent.record_non_eliciting(packet, Time::from_millis(packet));
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_bounded_and_the_oldest_goes_first() {
+    fn paths_are_bounded_and_the_oldest_is_dropped_first() {
         let mut paths = ByPath::<Path>::default();
         for id in 0..100 {
             paths.at(id).ecn.ce = u64::from(id);
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_is_of_the_largest_packet_received() {
+    fn the_largest_packet_received_is_echoed() {
         let mut path = Path::default();
         let stamp = |sent| Some(SyncTimestamp { sent, echo: None });
         assert!(path.on_stamped_packet(7, stamp(70), Time::from_micros(100)));

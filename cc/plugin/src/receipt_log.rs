@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_is_told_of_once() {
+    fn each_packet_is_reported_once() {
         let mut log = log(64);
         for (packet, at) in [(0, 6), (1, 7), (3, 8), (2, 9), (3, 9)] {
             log.record(packet, Time::from_millis(at));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_and_told_is_bounded() {
+    fn stored_and_reported_receipts_are_bounded() {
         let mut log = log(3);
         let capacity = log.receipts.capacity();
         for packet in 0..50 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_ends_nothing() {
+    fn a_clock_step_back_keeps_the_log_working() {
         let mut log = log(64);
         for at in [9, 7, 4, 10] {
             log.record(at, Time::from_millis(at));

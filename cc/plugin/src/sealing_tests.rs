@@ -246,7 +246,7 @@ const fn timestamp(says: EnableTimestamp) -> Extension {
 }
 
 #[test]
-fn timestamps_go_beside_the_next_ack() {
+fn timestamps_are_sent_with_the_next_ack() {
     let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
     pair.receive(ACK);
     assert_eq!(pair.seal.tag_len(), TAG, "nothing was ack-eliciting");
@@ -266,7 +266,7 @@ fn timestamps_go_beside_the_next_ack() {
 }
 
 #[test]
-fn a_longer_timestamp_skips_one_packet() {
+fn a_timestamp_that_grows_waits_for_one_packet() {
     let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
     let stamps = |pair: &mut Pair| {
         pair.receive(PING);
@@ -284,7 +284,7 @@ fn a_longer_timestamp_skips_one_packet() {
 }
 
 #[test]
-fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
+fn a_timestamp_gives_the_delay_of_the_acknowledged_packet() {
     let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
     for step in 0..6u64 {
         pair.clock.set(1_000 + 100 * step);
@@ -329,7 +329,7 @@ fn sync_timestamp_is_preferred_to_timestamp() {
 }
 
 #[test]
-fn who_only_sends_is_not_sent_to() {
+fn a_peer_that_only_sends_receives_no_timestamps() {
     // Like lsquic, the peer sends timestamps but does not read them.
     let mut pair =
         Pair::offering([timestamp(EnableTimestamp::Both), timestamp(EnableTimestamp::Sends)]);
@@ -371,7 +371,7 @@ fn a_frame_that_was_not_negotiated_empties_the_payload() {
 }
 
 #[test]
-fn before_1_rtt_there_is_no_frame_of_ours() {
+fn extension_frames_are_not_accepted_before_1_rtt() {
     let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
     let keys = |side| suite.keys(b"shaping", side, rustls::quic::Version::V1);
     let (client, server) = (keys(rustls::Side::Client), keys(rustls::Side::Server));
@@ -391,7 +391,7 @@ fn before_1_rtt_there_is_no_frame_of_ours() {
 }
 
 #[test]
-fn padding_of_an_initial_packet_is_taken_off_once_there_is_a_connection() {
+fn padding_of_initial_packets_is_removed_in_a_connection() {
     let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
     let keys = |side| suite.keys(b"shaping", side, rustls::quic::Version::V1);
     let opened = |state| {
@@ -431,7 +431,7 @@ proptest! {
     /// Whatever sizes and send delays are requested, the peer reads the frames that were sent, and
     /// datagrams leave with the intended size and release time.
     #[test]
-    fn what_is_sealed_is_what_is_read(
+    fn the_peer_reads_the_frames_that_were_sealed(
         extension in prop_oneof![
             Just(Extension::OFF),
             Just(Extension { offer: Some(Offer::Lean), ..Extension::OFF }),
@@ -482,7 +482,7 @@ proptest! {
 
     /// An ACK frame of all received packets fits into a loss probe, whatever is trimmed.
     #[test]
-    fn acknowledgements_fit(steps in prop::collection::vec((1u64..200, any::<bool>(), 0u8..20), 1..400)) {
+    fn an_ack_of_all_packets_fits_into_a_trimmed_probe(steps in prop::collection::vec((1u64..200, any::<bool>(), 0u8..20), 1..400)) {
         let mut pair = Pair::confirmed(None);
         pair.request(1_200, 250, 0);
         let (mut packets, mut largest) = (std::collections::BTreeSet::from([0]), 0u64);

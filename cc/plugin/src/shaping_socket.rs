@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn unread_trailers_end_shaping_for_good() {
+    fn unread_trailers_end_shaping_permanently() {
         let registry = registry();
         let (wired, lost) = (TrailerWriter::new(&registry), TrailerWriter::new(&registry));
         let mut tail = [0; TRAILER];
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn delayed_datagrams_outlive_the_last_sender() {
+    fn delayed_datagrams_are_sent_after_the_last_sender_is_dropped() {
         let start = SystemClock.now();
         let at = |ms| start + Duration::from_millis(ms);
         let wakes = Arc::new(Wakes::default());

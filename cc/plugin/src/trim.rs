@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_lets_out_as_many_real_bytes_as_it_holds() {
+    fn a_window_counts_real_bytes_of_trimmed_packets() {
         let mut trim = TrimAccounting::new(1_200);
         trim.change(T(1), 1_200, 950);
         // 1200 bytes as the stack counts are 250 real bytes.
@@ -181,7 +181,7 @@ mod tests {
     /// Sender with 8 packets of 1200 bytes and 6 of 250 bytes in flight, and a window of
     /// 12000 bytes.
     #[test]
-    fn older_packets_count_at_their_own_size_until_they_are_gone() {
+    fn older_packets_count_at_their_own_size() {
         let mut trim = TrimAccounting::new(1_200);
         for _ in 0..8 {
             trim.sent(1_200);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_the_instant_of_a_change_count_in_order() {
+    fn packets_sent_at_the_time_of_a_change_count_in_order() {
         let mut trim = TrimAccounting::new(1_200);
         trim.sent(1_200);
         trim.sent(1_200);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_below_what_is_in_flight_lets_nothing_out() {
+    fn a_window_below_bytes_in_flight_sends_nothing() {
         let mut trim = TrimAccounting::new(1_200);
         trim.in_flight(12_000);
         trim.change(T(10), 1_200, 950);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_beyond_memory_keep_the_sum() {
+    fn merging_old_size_changes_keeps_the_sum() {
         let mut trim = TrimAccounting::new(1_200);
         for n in 0..20 {
             trim.sent(1_200);

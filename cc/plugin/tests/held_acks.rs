@@ -210,7 +210,7 @@ fn honest(held: Duration) -> Duration {
 }
 
 #[test]
-fn held_acks_do_not_look_like_a_queue() {
+fn held_acks_are_not_taken_for_queueing() {
     for controller in ["sync:signal=either", "sync:signal=rtt"] {
         let windows = Simulation::new(controller, honest).run(10);
         println!("{controller}: {windows:?}");
@@ -219,7 +219,7 @@ fn held_acks_do_not_look_like_a_queue() {
 }
 
 #[test]
-fn more_than_max_ack_delay_is_not_believed() {
+fn ack_delay_is_capped_at_max_ack_delay() {
     let most = |held: Duration| held.min(HOLD);
     let overstating = |held: Duration| if held < HOLD { held } else { held * 100 };
     assert_eq!(
@@ -229,7 +229,7 @@ fn more_than_max_ack_delay_is_not_believed() {
 }
 
 #[test]
-fn a_wait_that_is_not_reported_is_a_queue() {
+fn an_unreported_ack_delay_counts_as_queueing() {
     // Nothing distinguishes such a wait from a queue. This shows that the peer above could keep the
     // window small.
     let windows = Simulation::new("sync:signal=either", |_| Duration::ZERO).run(10);

@@ -49,7 +49,7 @@ fn undos(events: &[Event]) -> usize {
 }
 
 #[test]
-fn bytes_balance_at_every_event() {
+fn bytes_in_flight_balance_at_every_event() {
     let (mut pair, log, seen) = idle("reno");
     treat(&mut pair, |n| [40, 41, 90].contains(&n).then_some(Action::Drop));
     pair.client.to_write.push((0, 400_000));
@@ -87,7 +87,7 @@ fn bytes_balance_at_every_event() {
 }
 
 #[test]
-fn a_loss_says_what_was_lost_and_when_it_left() {
+fn a_loss_reports_lost_bytes_and_send_time() {
     let (mut pair, log, seen) = idle("reno");
     let before = pair.wire.iter().filter(|d| d.from_client).count();
     treat(&mut pair, |n| [3, 4].contains(&n).then_some(Action::Drop));
@@ -111,7 +111,7 @@ fn a_loss_says_what_was_lost_and_when_it_left() {
 }
 
 #[test]
-fn the_window_is_followed_at_every_step() {
+fn quiche_uses_the_controllers_window_at_every_step() {
     for name in ["reno", "cubic", "sync", "vegas", "packet-size"] {
         let (mut pair, log, _) = idle(name);
         pair.rate = Some(2_000_000);
@@ -132,7 +132,7 @@ fn the_window_is_followed_at_every_step() {
 }
 
 #[test]
-fn probe_timeouts_are_counted_and_start_again() {
+fn probe_timeouts_are_counted_and_reset() {
     let (mut pair, log, seen) = idle("reno");
     let blackout = pair.elapsed() + Duration::from_secs(2);
     pair.filter =
@@ -208,7 +208,7 @@ fn a_spurious_loss_is_undone() {
 }
 
 #[test]
-fn an_episode_with_one_real_loss_stands() {
+fn a_reduction_with_one_real_loss_is_not_undone() {
     let (mut pair, log, seen) = idle("reno");
     treat(&mut pair, |n| match n {
         2 => Some(Action::Late(8 * MS)),
@@ -224,7 +224,7 @@ fn an_episode_with_one_real_loss_stands() {
 }
 
 #[test]
-fn a_late_packet_of_the_episode_before_undoes_nothing() {
+fn a_late_packet_of_an_earlier_loss_undoes_nothing() {
     let (algorithm, log) = recorded("reno");
     let mut pair =
         Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [50 * MS; 2]);
@@ -312,7 +312,7 @@ fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
 }
 
 #[test]
-fn datagram_sizes_are_told_when_they_are_known_to_pass() {
+fn datagram_sizes_are_reported_once_confirmed() {
     assert_eq!(discovered(1_500), (vec![1_200], vec![1_400]));
     let (started, reported) = discovered(1_300);
     assert_eq!(started, [1_200]);

@@ -78,7 +78,7 @@ fn is_close(found: i64, grown: Duration) {
 }
 
 #[test]
-fn each_side_finds_its_own_direction_whatever_the_modes_and_clocks() {
+fn each_side_measures_its_direction_in_all_modes() {
     let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
     let modes = [Offer::Lean, Offer::Paper];
     for (ours, theirs) in modes.into_iter().flat_map(|a| modes.map(|b| (a, b))) {
@@ -91,7 +91,7 @@ fn each_side_finds_its_own_direction_whatever_the_modes_and_clocks() {
 }
 
 #[test]
-fn each_side_finds_its_own_direction_from_timestamps_whatever_the_exponents() {
+fn each_side_measures_its_direction_from_timestamps() {
     let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
     for (here, there) in [(3, 3), (0, 5), (5, 1)] {
         // The server supports both frames. The client supports only TIMESTAMP, like a peer from
@@ -107,7 +107,7 @@ fn each_side_finds_its_own_direction_from_timestamps_whatever_the_exponents() {
 }
 
 #[test]
-fn each_side_finds_its_own_direction_from_receive_timestamps() {
+fn each_side_measures_its_direction_from_receive_timestamps() {
     let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
     for (here, there) in [((32, 0), (32, 0)), ((1, 3), (9, 5)), ((1_000_000, 4), (2, 1))] {
         let side = |(max_per_ack, exponent), others, clock| {
@@ -124,7 +124,7 @@ fn each_side_finds_its_own_direction_from_receive_timestamps() {
 }
 
 #[test]
-fn timestamps_go_beside_acknowledgements_and_ours_before_them() {
+fn timestamps_go_with_acks_and_sync_timestamp_is_preferred() {
     let both = Extension::default();
     let every = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..both };
     for (client, server, in_use) in [
@@ -170,7 +170,7 @@ fn timestamps_go_beside_acknowledgements_and_ours_before_them() {
 }
 
 #[test]
-fn who_only_sends_timestamps_is_heard_and_not_sent_to() {
+fn timestamps_of_a_send_only_peer_are_read_and_not_answered() {
     // Like lsquic, and like picoquic's answer to a peer that only reads.
     let sends = Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
     let mut client = config(named("sync"));
@@ -196,7 +196,7 @@ fn assert_within_round_trips(log: &Log, stamp: &[u8]) {
 }
 
 #[test]
-fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
+fn impossible_timestamps_add_nothing_to_the_rtt() {
     // The largest value that fits into the room; the smallest; the same value repeatedly.
     let absurd: [&[u8]; 3] = [
         &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],
@@ -220,7 +220,7 @@ fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
 }
 
 #[test]
-fn absurd_receive_timestamps_say_nothing_that_the_round_trip_does_not() {
+fn impossible_receive_timestamps_add_nothing_to_the_rtt() {
     // The same time repeatedly; the largest time; a time close to the epoch; no time. All for the
     // largest packet.
     let absurd: [&[u8]; 4] = [
@@ -247,7 +247,7 @@ fn absurd_receive_timestamps_say_nothing_that_the_round_trip_does_not() {
 }
 
 #[test]
-fn lean_stamps_go_beside_acknowledgements_only() {
+fn lean_mode_stamps_only_packets_with_acks() {
     let (mut client, mut server) = (config(named("sync")), config(named("sync")));
     let (pair, [client, server]) = transfer(&mut client, &mut server);
     let (up, down) = (
@@ -272,7 +272,7 @@ fn lean_stamps_go_beside_acknowledgements_only() {
 }
 
 #[test]
-fn paper_stamps_every_packet_and_echoes() {
+fn paper_mode_stamps_and_echoes_every_packet() {
     let mut client = offering(named("sync"), Some(Offer::Paper), 0);
     let mut server = offering(named("sync"), Some(Offer::Paper), 0);
     let (pair, [client, server]) = transfer(&mut client, &mut server);
@@ -290,7 +290,7 @@ fn paper_stamps_every_packet_and_echoes() {
 }
 
 #[test]
-fn delays_reach_the_controller_with_their_ack_frame() {
+fn delays_reach_the_controller_with_their_ack() {
     let (algorithm, log) = recorded("sync");
     let mut client = config(algorithm);
     let mut server = config(named("sync"));
@@ -308,7 +308,7 @@ fn delays_reach_the_controller_with_their_ack_frame() {
 }
 
 #[test]
-fn stock_algorithms_offer_nothing_and_answer_nothing() {
+fn stock_algorithms_do_not_use_the_extension() {
     let mut server = config(CongestionControlAlgorithm::CUBIC);
     server.enable_track_unknown_transport_parameters(1_000);
     for (algorithm, offers) in [(CongestionControlAlgorithm::Reno, 0), (named("fathom:reno"), 2)] {
@@ -336,7 +336,7 @@ fn stock_algorithms_offer_nothing_and_answer_nothing() {
 }
 
 #[test]
-fn stock_algorithms_answer_stamps_when_told_to() {
+fn stock_algorithms_answer_stamps_when_configured() {
     let mut client = config(named("sync"));
     let mut server = offering(CongestionControlAlgorithm::CUBIC, Some(Offer::Sends), 0);
     let (_, [client, server]) = transfer(&mut client, &mut server);
@@ -346,7 +346,7 @@ fn stock_algorithms_answer_stamps_when_told_to() {
 }
 
 #[test]
-fn a_malformed_parameter_ends_the_handshake() {
+fn a_malformed_parameter_fails_the_handshake() {
     let parameters: [&[u8]; 9] = [
         // An exponent of 21 beside a maximum of 9.
         &[0x80, 0x04, 0xac, 0x07, 1, 9, 0x80, 0x04, 0xac, 0x26, 1, 21],

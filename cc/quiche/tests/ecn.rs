@@ -33,7 +33,7 @@ fn upload(pair: &mut Pair, stream: u64, bytes: usize) {
 }
 
 #[test]
-fn every_mark_is_counted_and_each_ack_frame_tells_it_once() {
+fn every_mark_is_reported_once_by_ack_frames() {
     let (mut pair, log) = pair();
     assert!(pair.wire.iter().all(|d| d.ecn == 2), "ECT(0) from the first packet on");
     let marked = Rc::new(RefCell::new(Vec::new()));
@@ -68,7 +68,7 @@ fn every_mark_is_counted_and_each_ack_frame_tells_it_once() {
 }
 
 #[test]
-fn a_burst_of_marks_in_one_frame_is_one_mark_after_the_acknowledgements() {
+fn several_marks_in_one_ack_are_one_congestion_event() {
     let (mut pair, log) = pair();
     let from = pair.elapsed();
     // Acknowledgements are lost for a while, so that one frame reports all marks.
@@ -92,7 +92,7 @@ fn a_burst_of_marks_in_one_frame_is_one_mark_after_the_acknowledgements() {
 }
 
 #[test]
-fn a_path_that_wipes_marks_ends_marking() {
+fn a_path_that_clears_marks_ends_marking() {
     let (algorithm, log) = recorded("reno");
     let mut pair =
         Pair::new(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]);
@@ -122,7 +122,7 @@ fn a_path_that_marks_everything_as_ect1_ends_marking() {
 }
 
 #[test]
-fn a_path_that_drops_marked_packets_is_used_without_marks() {
+fn a_path_that_drops_ect_packets_is_used_without_ecn() {
     let mut pair = Pair::new(
         &mut config(named("fathom:reno")),
         &mut config(named("fathom:reno")),
@@ -136,7 +136,7 @@ fn a_path_that_drops_marked_packets_is_used_without_marks() {
 }
 
 #[test]
-fn stock_algorithms_mark_nothing_and_count() {
+fn stock_algorithms_send_no_ect_but_count_marks() {
     let (algorithm, log) = recorded("reno");
     let stock = quiche::CongestionControlAlgorithm::CUBIC;
     let mut pair = Pair::connected(&mut config(algorithm), &mut config(stock), [20 * MS; 2]);

@@ -12,7 +12,7 @@ use quiche::CongestionControlAlgorithm::{Bbr2Gcongestion, CUBIC};
 const NEW: &str = "10.0.0.7:7000";
 
 #[test]
-fn a_client_that_moves_starts_anew_and_finishes() {
+fn a_migrated_client_restarts_its_controller_and_finishes() {
     let (algorithm, log) = recorded("sync");
     let mut pair =
         Pair::connected(&mut config(algorithm), &mut config(named("sync")), [20 * MS; 2]);
@@ -80,7 +80,7 @@ fn a_server_follows_a_rebinding() {
 }
 
 #[test]
-fn a_flight_to_the_old_port_is_sent_again() {
+fn data_sent_to_the_old_port_is_retransmitted() {
     for algorithm in [named("sync"), named("fathom:reno"), CUBIC, Bbr2Gcongestion] {
         let mut pair = Pair::connected(
             &mut config(named("fathom:reno")),
@@ -106,7 +106,7 @@ fn a_flight_to_the_old_port_is_sent_again() {
 }
 
 #[test]
-fn losses_on_the_old_path_are_its_own() {
+fn losses_on_the_old_path_do_not_affect_the_new_one() {
     let (algorithm, _) = recorded("reno");
     let mut pair =
         Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]);

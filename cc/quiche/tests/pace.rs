@@ -42,7 +42,7 @@ fn never_ahead(pair: &Pair, from: Duration, ahead: u64) {
 }
 
 #[test]
-fn spaced_as_the_rate_says_with_one_wake_up_per_packet() {
+fn packets_are_paced_with_one_wake_up_each() {
     let mut pair = pair(paced(1 << 20, RATE));
     let from = pair.elapsed();
     let before = pair.client.wakeups;
@@ -57,7 +57,7 @@ fn spaced_as_the_rate_says_with_one_wake_up_per_packet() {
 }
 
 #[test]
-fn coarse_timers_keep_the_average() {
+fn coarse_timers_keep_the_average_rate() {
     let mut pair = pair(paced(1 << 20, RATE));
     let from = pair.elapsed();
     pair.grain = Duration::from_micros(1_700);
@@ -88,7 +88,7 @@ fn a_paced_packet_has_a_timer_even_when_overdue() {
 }
 
 #[test]
-fn what_waits_is_bounded_by_the_window() {
+fn data_waiting_for_pacing_is_bounded_by_the_window() {
     let window = 100_000;
     let mut pair = pair(paced(window, RATE));
     let from = pair.elapsed();
@@ -106,7 +106,7 @@ fn what_waits_is_bounded_by_the_window() {
 }
 
 #[test]
-fn a_transfer_ends_and_the_timer_rests() {
+fn the_pacing_timer_stops_after_a_transfer() {
     let mut pair = pair(paced(60_000, RATE));
     pair.client.to_write.push((0, 600_000));
     // 500 ms at the rate, 20 ms of path, and headers.
@@ -122,7 +122,7 @@ fn a_transfer_ends_and_the_timer_rests() {
 }
 
 #[test]
-fn acknowledgements_do_not_wait() {
+fn acks_are_not_paced() {
     // At its pace, the client sends one packet every 120 ms.
     let mut pair = pair(paced(1 << 20, 10_000));
     pair.client.to_write.push((0, 50_000));
@@ -136,7 +136,7 @@ fn acknowledgements_do_not_wait() {
 }
 
 #[test]
-fn probes_do_not_wait() {
+fn probes_are_not_paced() {
     // 1200 bytes every 1.2 s.
     let mut pair = pair(paced(1 << 20, 1_000));
     pair.run(5_000, |_| false);
@@ -151,7 +151,7 @@ fn probes_do_not_wait() {
 }
 
 #[test]
-fn an_early_probe_is_made_up_for() {
+fn a_probe_sent_early_delays_later_packets() {
     let mut pair = pair(paced(1 << 20, 12_000));
     let from = pair.elapsed();
     pair.filter = Box::new(move |d| {
@@ -169,7 +169,7 @@ fn an_early_probe_is_made_up_for() {
 }
 
 #[test]
-fn a_close_does_not_wait() {
+fn a_close_is_not_paced() {
     let mut pair = pair(paced(1 << 20, 1_000));
     pair.client.to_write.push((0, 50_000));
     pair.run(5, |_| false);
@@ -185,7 +185,7 @@ fn a_close_does_not_wait() {
 }
 
 #[test]
-fn control_frames_that_wait_have_a_timer() {
+fn paced_control_frames_have_a_timer() {
     // A small packet takes about 100 ms at this pace, so the PING behind it waits beyond the
     // acknowledgement.
     let mut pair = pair(paced(1 << 20, 1_000));

@@ -20,7 +20,7 @@ fn fixed(window: u64) -> CongestionControlAlgorithm {
 }
 
 #[test]
-fn every_packet_with_data_obeys_and_the_handshake_does_not() {
+fn data_packets_keep_the_size_and_handshakes_do_not() {
     for size in [256, 301, 576, 1_000, 1_200] {
         let mut pair = Pair::connected(
             &mut config(sized(size)),
@@ -44,7 +44,7 @@ fn every_packet_with_data_obeys_and_the_handshake_does_not() {
 }
 
 #[test]
-fn a_size_too_small_for_data_is_not_taken_at_its_word() {
+fn a_size_too_small_for_data_is_raised() {
     let mut pair =
         Pair::connected(&mut config(sized(20)), &mut config(named("fathom:reno")), [10 * MS; 2]);
     let from = pair.elapsed();
@@ -54,7 +54,7 @@ fn a_size_too_small_for_data_is_not_taken_at_its_word() {
 }
 
 #[test]
-fn sizes_hold_in_both_directions_in_paper_mode() {
+fn requested_sizes_hold_in_both_directions_in_paper_mode() {
     let mut configs = [sized(200), sized(150)].map(|algorithm| {
         let mut config = config(algorithm);
         let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
@@ -103,7 +103,7 @@ fn lossy_download(pair: &mut Pair, upload: usize) -> usize {
 }
 
 #[test]
-fn acknowledgements_that_do_not_fit_still_leave_and_end() {
+fn acks_larger_than_the_size_are_sent_without_looping() {
     // `flush` panics if one call of the application sends 20,000 packets.
     for upload in [10, 100_000] {
         let mut pair =
@@ -114,7 +114,7 @@ fn acknowledgements_that_do_not_fit_still_leave_and_end() {
 }
 
 #[test]
-fn a_window_with_room_for_an_ack_but_not_for_a_ping_beside_our_frame() {
+fn a_window_may_lack_room_for_a_ping_with_a_stamp() {
     let paper = |algorithm| {
         let mut config = config(algorithm);
         let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };

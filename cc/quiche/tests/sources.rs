@@ -47,7 +47,7 @@ fn changed_sources_stop_the_build() {
 }
 
 #[test]
-fn manifests_are_found_in_what_cargo_says() {
+fn manifests_are_found_in_cargo_metadata() {
     let said = r#"{"packages":[{"name":"a","manifest_path":"/v/a/Cargo.toml"},{"manifest_path":"C:\\v\\b\\Cargo.toml"}]}"#;
     let found: Vec<_> = locate::manifests(said).collect();
     assert_eq!(found, ["/v/a/Cargo.toml", r"C:\v\b\Cargo.toml"]);

@@ -29,7 +29,7 @@ fn is_ended(pair: &Pair) -> bool {
 }
 
 #[test]
-fn an_end_written_before_its_data_are_acknowledged_is_sent() {
+fn a_fin_written_before_its_data_is_acknowledged_is_sent() {
     for algorithm in [named("sync"), CUBIC, Bbr2Gcongestion] {
         let mut pair = answered(algorithm);
         send(&mut pair, b"", true);
@@ -41,7 +41,7 @@ fn an_end_written_before_its_data_are_acknowledged_is_sent() {
 }
 
 #[test]
-fn an_end_that_is_lost_is_sent_again() {
+fn a_lost_fin_is_retransmitted() {
     for algorithm in [named("sync"), CUBIC, Bbr2Gcongestion] {
         let mut pair = answered(algorithm);
         // The acknowledgement arrives.
@@ -64,7 +64,7 @@ fn an_end_that_is_lost_is_sent_again() {
 }
 
 #[test]
-fn an_end_that_is_lost_with_data_acknowledged_before_is_sent_again() {
+fn a_lost_fin_after_acknowledged_data_is_retransmitted() {
     for algorithm in [named("sync"), CUBIC, Bbr2Gcongestion] {
         let mut pair = answered(algorithm);
         // The end is sent while the acknowledgement is in flight, and is lost.

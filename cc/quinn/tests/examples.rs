@@ -22,7 +22,7 @@ fn ends(example: fn() -> Outcome) {
 }
 
 #[test]
-fn a_controller_is_adopted() {
+fn a_quinn_application_adopts_a_controller() {
     ends(adopt::main);
 }
 

@@ -108,7 +108,7 @@ async fn sync_runs_on_one_way_delays_between_real_sockets() {
 }
 
 #[tokio::test]
-async fn sync_runs_on_timestamps_with_a_peer_that_has_only_those() {
+async fn sync_runs_on_timestamps_if_the_peer_has_only_those() {
     let other = Extension { offer: None, ..Extension::default() };
     for (server, client) in [(Extension::default(), other), (other, Extension::default())] {
         let (client, server) = transfer(plugin("sync", server), plugin("sync", client)).await;
@@ -121,7 +121,7 @@ async fn sync_runs_on_timestamps_with_a_peer_that_has_only_those() {
 }
 
 #[tokio::test]
-async fn sync_runs_on_receive_timestamps_and_nothing_else() {
+async fn sync_runs_on_receive_timestamps_alone() {
     let receive =
         Extension { receive_timestamps: Some(ReceiveTimestamps::default()), ..Extension::OFF };
     let (client, server) = transfer(plugin("sync", receive), plugin("sync", receive)).await;
@@ -147,7 +147,7 @@ async fn a_peer_without_the_extension_never_sees_a_frame() {
 }
 
 #[tokio::test]
-async fn room_is_constant_for_applications_that_send_datagrams() {
+async fn reserved_room_is_constant_with_application_datagrams() {
     let constant = Extension { datagrams: true, ..Extension::default() };
     let (client, _) = transfer(plugin("sync", constant), plugin("sync", constant)).await;
     assert!(client.negotiated && client.stamps_sent > 100, "every packet is stamped: {client:?}");

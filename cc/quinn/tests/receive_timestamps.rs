@@ -76,7 +76,7 @@ fn read(bytes: &[u8]) -> Option<Read> {
 /// The draft's examples: packets 87 to 91 and 96 to 100, in units of 1 and of 8 us, with ECN counts
 /// and without.
 #[test]
-fn second_reader_reads_the_drafts_examples() {
+fn independent_parser_reads_the_examples_of_the_draft() {
     let plain = [
         0x83, 0x17, 0x83, 0x07, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04, 0x02, 0x00, 0x05, 0x41,
         0x7c, 0x0a, 0x0a, 0x05, 0x05, 0x09, 0x05, 0x14, 0x0a, 0x0a, 0x05, 0x05,
@@ -289,7 +289,7 @@ async fn upload(wanted: ReceiveTimestamps) -> [Arc<Opened>; 2] {
 }
 
 #[tokio::test]
-async fn second_reader_and_codec_read_the_same_of_a_connection() {
+async fn independent_parser_and_codec_agree_on_a_connection() {
     for wanted in [(1, 3), (32, 0), (3, 0), (32, 5)] {
         let wanted = ReceiveTimestamps { max_per_ack: wanted.0, exponent: wanted.1 };
         let [server, client] = upload(wanted).await;

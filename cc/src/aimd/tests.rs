@@ -55,7 +55,7 @@ fn avoiding(window: u64) -> Aimd {
 }
 
 #[test]
-fn initial_window_by_datagram_size() {
+fn initial_window_depends_on_the_datagram_size() {
     // RFC 9002 §7.2: ten datagrams, at most 14720 bytes or two datagrams, whichever is larger.
     for (datagram, bytes) in
         [(250, 2_500), (1_200, 12_000), (1_472, 14_720), (1_500, 14_720), (9_000, 18_000)]
@@ -66,7 +66,7 @@ fn initial_window_by_datagram_size() {
 }
 
 #[test]
-fn slow_start_stops_at_the_threshold_and_hands_on_the_rest() {
+fn slow_start_stops_exactly_at_the_threshold() {
     assert_eq!(slow_start_step(10_000, None, 3_000), 3_000);
     assert_eq!(slow_start_step(10_000, Some(12_000), 3_000), 2_000);
     assert_eq!(slow_start_step(12_000, Some(12_000), 3_000), 0);
@@ -93,7 +93,7 @@ fn a_round_of_additive_growth_is_exact() {
 }
 
 #[test]
-fn additive_growth_by_a_fraction_of_packets() {
+fn additive_growth_keeps_fractions_of_packets() {
     let mut a = avoiding(120_000);
     for _ in 0..100 {
         a.grow_additive(Ratio::new(7, 4), MSS);
@@ -126,7 +126,7 @@ fn a_cut_keeps_the_minimum_and_ends_slow_start() {
 }
 
 #[test]
-fn a_cut_by_bytes_keeps_the_minimum_and_survives_an_undo() {
+fn a_cut_by_bytes_keeps_the_minimum_and_is_not_undone() {
     let mut a = avoiding(100_000);
     a.cut_by(MSS);
     assert_eq!((a.window(), a.threshold()), (98_800, Some(98_800)));
@@ -140,7 +140,7 @@ fn a_cut_by_bytes_keeps_the_minimum_and_survives_an_undo() {
 }
 
 #[test]
-fn one_reaction_per_recovery_period() {
+fn the_window_is_reduced_once_per_recovery_period() {
     let mut a = aimd();
     assert!(a.on_congestion_event(&loss(100, 80), Ratio::HALF));
     assert_eq!((a.window(), a.phase()), (6_000, Phase::Recovery));
@@ -168,7 +168,7 @@ fn persistent_congestion_collapses_even_in_recovery() {
 }
 
 #[test]
-fn the_application_limit_stops_growth_and_not_recovery() {
+fn the_application_limit_stops_growth_but_not_recovery() {
     let mut a = aimd();
     a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     assert_eq!(ack(&mut a, 130, 110, MSS, true), 0);
@@ -211,7 +211,7 @@ fn a_window_that_has_outgrown_the_loss_keeps_all_its_values() {
 }
 
 #[test]
-fn undoing_a_reduction_by_nothing_restores_all() {
+fn undoing_an_empty_reduction_restores_all_state() {
     let mut a = aimd();
     a.on_congestion_event(&loss(100, 80), Ratio::ONE);
     assert_eq!((a.window(), a.threshold()), (12_000, Some(12_000)));
@@ -242,7 +242,7 @@ fn a_mark_is_never_spurious() {
 }
 
 #[test]
-fn datagram_size_changes() {
+fn datagram_size_changes_apply_at_once() {
     let mut a = aimd();
     a.on_datagram(1_400);
     assert_eq!(a.window(), 14_000, "still the initial window");
@@ -254,7 +254,7 @@ fn datagram_size_changes() {
 }
 
 #[test]
-fn another_path_starts_over_and_ignores_old_packets() {
+fn a_new_path_starts_over_and_ignores_old_packets() {
     let mut a = avoiding(100_000);
     a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     a.on_moved(ms(200));
@@ -267,7 +267,7 @@ fn another_path_starts_over_and_ignores_old_packets() {
 }
 
 #[test]
-fn the_ceiling_holds() {
+fn the_window_never_exceeds_the_ceiling() {
     let mut a = aimd();
     a.grow_slow_start(u64::MAX);
     assert_eq!(a.window(), MAX_WINDOW);

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_event_by_hand() {
+    fn event_detection_matches_hand_calculation() {
         // The samples 2 4 4 4 5 5 7 9 have mean 5 and deviation 2. The mean of the last two: 8 > 7.
         assert!(event(&ring(2, 8, [2, 4, 4, 4, 5, 5, 7, 9])));
         // The mean of the last two, 5 and 9, is exactly mean + deviation, so it is not above it.
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_the_ring_are_those_of_its_last_samples() {
+    fn ring_sums_match_the_last_samples() {
         let rtts: Vec<u64> = (0..1_000_u64).map(|n| n * n * 7_919 % 300).collect();
         for (x, w) in [(2, 20), (1, 1), (20, 2), (5, 200), (200, 200)] {
             let mut r = Ring::new(x, w);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_event_agrees_with_floating_point() {
+    fn event_detection_agrees_with_floating_point() {
         let rtts: Vec<f64> = (0..2_000_u64).map(|n| (40 + n * n * 104_729 % 61) as f64).collect();
         let mut r = Ring::new(2, 20);
         let mut seen = [0; 2];

@@ -214,7 +214,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_row_of_the_table() {
+    fn every_row_of_the_rfc_table_matches() {
         for &(w, a_row, b_row) in ROWS {
             let (a_row, window) = (f64::from(a_row), u64::from(w) * MSS);
             assert!((a(f64::from(w)) - a_row).abs() < 0.05, "a({w}) = {}", a(f64::from(w)));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_formula_between_the_rows() {
+    fn values_between_rows_follow_the_formula() {
         for (w, expected) in
             [(100.0, 1.801), (1_000.0, 7.740), (10_000.0, 29.02), (83_000.0, 70.74)]
         {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn small_windows_are_renos_exactly() {
+    fn small_windows_grow_exactly_as_with_reno() {
         for w in 2..=38 {
             assert_eq!(
                 (increase(w * MSS, MSS), kept(w * MSS, MSS)),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_table_nothing_changes() {
+    fn values_beyond_the_table_are_constant() {
         for w in [100_000, 131_072, 1_000_000, (1 << 40) / MSS] {
             assert_eq!(increase(w * MSS, MSS), increase(100_000 * MSS, MSS), "{w}");
             assert_eq!(kept(w * MSS, MSS), kept(100_000 * MSS, MSS), "{w}");

@@ -37,24 +37,24 @@ pub fn known(entries: Entries) -> Entries {
 macro_rules! contract_tests {
     ($entries:expr) => {
         $crate::contract_tests! { $entries;
-            the_initial_window_is_that_of_the_rfc,
+            the_initial_window_follows_rfc_9002,
             slow_start_doubles_per_round_without_queueing,
-            a_loss_cuts_once_per_round,
+            losses_cut_the_window_once_per_round,
             a_mark_reduces_as_a_loss_does,
-            recovery_does_not_grow,
+            the_window_does_not_grow_in_recovery,
             avoidance_adds_one_datagram_per_round_without_queueing,
             persistent_congestion_collapses_to_two_datagrams,
             the_window_never_falls_below_two_datagrams,
-            an_app_limited_sender_does_not_grow,
-            an_app_limited_sender_never_grows_whatever_the_queue_does,
-            recovery_never_grows_whatever_the_queue_does,
+            an_app_limited_window_does_not_grow,
+            no_queue_makes_an_app_limited_window_grow,
+            no_queue_makes_the_window_grow_in_recovery,
             a_calm_path_lets_the_window_grow_again_after_a_loss,
             metrics_match_send_params,
-            an_undo_that_comes_too_late_changes_nothing,
+            a_late_undo_changes_nothing,
             datagram_changes_are_honoured,
-            another_path_starts_over,
+            a_new_path_restarts_the_controller,
             a_spurious_loss_is_undone,
-            copies_go_their_own_way,
+            clones_are_independent,
             a_missing_signal_is_named_with_a_hint,
             same_path_same_curve_whatever_the_clock_offset,
             recording_is_transparent_and_bounded,
@@ -121,7 +121,7 @@ fn rate(s: &Script) -> f64 {
 }
 
 /// Checks that the initial window is that of RFC 9002.
-pub fn the_initial_window_is_that_of_the_rfc(entries: Entries) {
+pub fn the_initial_window_follows_rfc_9002(entries: Entries) {
     each(entries, |_, s| {
         assert_eq!(s.window(), initial_window(MSS));
         assert_eq!(s.controller.metrics().phase, Phase::SlowStart);
@@ -140,7 +140,7 @@ pub fn slow_start_doubles_per_round_without_queueing(entries: Entries) {
 }
 
 /// Checks that losses cut the window once per round trip.
-pub fn a_loss_cuts_once_per_round(entries: Entries) {
+pub fn losses_cut_the_window_once_per_round(entries: Entries) {
     each(entries, |entry, mut s| {
         let loss = entry.contract.loss;
         let before = s.window();
@@ -171,7 +171,7 @@ pub fn a_mark_reduces_as_a_loss_does(entries: Entries) {
 }
 
 /// Checks that the window does not grow in recovery.
-pub fn recovery_does_not_grow(entries: Entries) {
+pub fn the_window_does_not_grow_in_recovery(entries: Entries) {
     each(entries, |_, mut s| {
         s.lose();
         let old = s.now;
@@ -224,7 +224,7 @@ pub fn the_window_never_falls_below_two_datagrams(entries: Entries) {
 }
 
 /// Checks that the window of an application-limited sender does not grow.
-pub fn an_app_limited_sender_does_not_grow(entries: Entries) {
+pub fn an_app_limited_window_does_not_grow(entries: Entries) {
     each(entries, |entry, mut s| {
         s.app_limited = true;
         s.acks(40, 0);
@@ -238,7 +238,7 @@ pub fn an_app_limited_sender_does_not_grow(entries: Entries) {
 
 /// Checks that the window of an application-limited sender never grows while the queue rises and
 /// falls.
-pub fn an_app_limited_sender_never_grows_whatever_the_queue_does(entries: Entries) {
+pub fn no_queue_makes_an_app_limited_window_grow(entries: Entries) {
     each_variant(entries, |_, mut s| {
         // In order: the first slow start, avoidance, slow start again after a collapse, and
         // avoidance again.
@@ -268,7 +268,7 @@ pub fn an_app_limited_sender_never_grows_whatever_the_queue_does(entries: Entrie
 }
 
 /// Checks that the window never grows in recovery while the queue rises and falls.
-pub fn recovery_never_grows_whatever_the_queue_does(entries: Entries) {
+pub fn no_queue_makes_the_window_grow_in_recovery(entries: Entries) {
     each_variant(entries, |_, mut s| {
         for n in 0..50 {
             ack_queued(&mut s, wave(n));
@@ -324,7 +324,7 @@ pub fn metrics_match_send_params(entries: Entries) {
 }
 
 /// Checks that an undo that comes too late changes nothing.
-pub fn an_undo_that_comes_too_late_changes_nothing(entries: Entries) {
+pub fn a_late_undo_changes_nothing(entries: Entries) {
     each_variant(entries, |spec, mut s| {
         if still(spec) {
             return;
@@ -363,7 +363,7 @@ pub fn datagram_changes_are_honoured(entries: Entries) {
 }
 
 /// Checks that the controller starts over on another path.
-pub fn another_path_starts_over(entries: Entries) {
+pub fn a_new_path_restarts_the_controller(entries: Entries) {
     each(entries, |_, mut s| {
         s.acks(30, 4_000);
         s.lose();
@@ -386,7 +386,7 @@ pub fn a_spurious_loss_is_undone(entries: Entries) {
 }
 
 /// Checks that a copy of a controller is independent of the original.
-pub fn copies_go_their_own_way(entries: Entries) {
+pub fn clones_are_independent(entries: Entries) {
     each(entries, |_, mut s| {
         let copy = s.controller.boxed();
         let before = copy.send_params();

@@ -310,7 +310,7 @@ fn samplings() -> impl Iterator<Item = f64> {
 }
 
 #[test]
-fn every_reaction_is_as_its_paper_says() {
+fn every_reaction_matches_its_paper() {
     assert!(FIGURES.iter().all(|figure| CATALOGUE.iter().any(|entry| entry.name == figure.name)));
     for figure in figures() {
         println!("controller {}", figure.name);
@@ -319,7 +319,7 @@ fn every_reaction_is_as_its_paper_says() {
 }
 
 #[test]
-fn the_committed_figures_are_those_drawn() {
+fn committed_figures_match_the_drawings() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures");
     let mut stale = Vec::new();
     for figure in figures() {
@@ -346,7 +346,7 @@ fn the_committed_figures_are_those_drawn() {
 }
 
 #[test]
-fn the_script_is_what_the_drawing_says() {
+fn scripted_input_matches_the_drawn_input() {
     for (at, ms) in [
         (0.0, 0.0),
         (2.75, 20.0),

@@ -108,7 +108,7 @@ mod tests {
     use super::Invalid;
 
     #[test]
-    fn the_text_has_fields_value_problem_and_hint() {
+    fn error_text_has_fields_value_problem_and_hint() {
         let error = Invalid::value("fast", "is not a rate").hint("write 10Mbps");
         assert_eq!(error.to_string(), "'fast' is not a rate; write 10Mbps");
         let error = error.in_field("rate").in_field("path");

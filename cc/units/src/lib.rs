@@ -421,7 +421,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn rates_are_read_as_people_type_them() {
+    fn rates_accept_common_notations() {
         for text in [
             "10Mbps",
             "10mbps",
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn times_parts_and_counts_are_read_or_refused_in_our_words() {
+    fn times_fractions_and_counts_are_parsed_or_explained() {
         for text in ["20ms", "0.02s", "20000us"] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(20)), "{text}");
         }
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_are_read_exactly_and_written_back() {
+    fn decimals_round_trip_exactly() {
         for (text, ratio) in
             [("0.875", Ratio::new(7, 8)), ("2", Ratio::new(2, 1)), ("0.9", Ratio::new(9, 10))]
         {

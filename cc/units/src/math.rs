@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn cube_roots_of_cubes() {
+    fn cube_roots_of_cubes_are_exact() {
         for n in [1_u32, 2, 3, 5, 10, 47, 1_000, 65_535] {
             let n = f64::from(n);
             assert!((cube_root(n * n * n) - n).abs() <= n * 2.3e-16, "{n}");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithms_and_exponentials() {
+    fn logarithms_and_exponentials_match_known_values() {
         assert_eq!(ln(1.0), 0.0);
         assert_eq!(exp(0.0), 1.0);
         for x in numbers() {

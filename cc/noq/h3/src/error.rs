@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_are_timeouts_on_streams_too() {
+    fn connection_timeouts_are_reported_on_streams() {
         use StreamErrorIncoming::ConnectionErrorIncoming as OnStream;
         let lost = ConnectionError::TimedOut;
         assert!(matches!(connection(lost.clone()), ConnectionErrorIncoming::Timeout));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_streams_are_kept() {
+    fn stream_error_codes_are_kept() {
         let largest = VarInt::from_u64((1 << 62) - 1).expect("62 bits");
         for error in [read(ReadError::Reset(largest)), write(WriteError::Stopped(largest))] {
             let StreamErrorIncoming::StreamTerminated { error_code } = error else {

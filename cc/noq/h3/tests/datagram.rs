@@ -65,7 +65,7 @@ async fn datagrams_of_a_request_go_both_ways() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_says_why() {
+async fn unsendable_datagrams_fail_with_a_reason() {
     within(async {
         let mut none = noq::TransportConfig::default();
         none.datagram_receive_buffer_size(None);

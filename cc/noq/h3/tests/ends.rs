@@ -69,7 +69,7 @@ fn window(bytes: u16) -> TransportConfig {
 }
 
 #[tokio::test]
-async fn the_server_sees_the_code_of_a_request_reset_in_its_body() {
+async fn the_server_sees_the_code_of_a_request_reset_mid_body() {
     within(async {
         let pair = pair().await;
         let mut server = server(&pair.server).await;
@@ -87,7 +87,7 @@ async fn the_server_sees_the_code_of_a_request_reset_in_its_body() {
 }
 
 #[tokio::test]
-async fn the_client_sees_the_code_of_a_response_reset_in_its_body() {
+async fn the_client_sees_the_code_of_a_response_reset_mid_body() {
     within(async {
         let pair = pair().await;
         let mut server = server(&pair.server).await;
@@ -127,7 +127,7 @@ async fn the_client_sees_the_code_of_a_request_the_server_stops() {
 /// RFC 9114 §4.1: a server that needs no more of a request sends H3_NO_ERROR. RFC 9114 §4.1.1: a
 /// client that cancels sends H3_REQUEST_CANCELLED.
 #[tokio::test]
-async fn streams_dropped_unread_say_why() {
+async fn unread_streams_are_stopped_with_the_code_of_rfc_9114() {
     within(async {
         let pair = pair_with(window(1_000), window(1_000)).await;
         let mut server = server(&pair.server).await;
@@ -158,7 +158,7 @@ async fn streams_dropped_unread_say_why() {
 }
 
 #[tokio::test]
-async fn a_body_stopped_from_here_neither_ends_well_nor_ends_the_connection() {
+async fn stopping_a_body_fails_the_stream_but_not_the_connection() {
     within(async {
         let pair = pair_with(TransportConfig::default(), window(1_000)).await;
         let mut server = server(&pair.server).await;
@@ -217,7 +217,7 @@ async fn a_response_dropped_in_the_middle_of_a_frame_is_reset() {
 }
 
 #[tokio::test]
-async fn a_cancelled_send_loses_nothing_and_hurts_its_own_stream_only() {
+async fn a_cancelled_send_affects_only_its_stream() {
     within(async {
         let pair = pair_with(window(1_000), TransportConfig::default()).await;
         let mut server = server(&pair.server).await;
@@ -299,7 +299,7 @@ async fn close_codes_reach_the_other_side() {
 }
 
 #[tokio::test]
-async fn goaway_lets_the_running_request_end_and_refuses_the_next() {
+async fn goaway_finishes_open_requests_and_refuses_new_ones() {
     within(async {
         let pair = pair().await;
         let mut server = server(&pair.server).await;
@@ -423,7 +423,7 @@ async fn a_server_whose_client_vanishes_times_out() {
 /// The client breaks the HTTP/3 protocol directly on QUIC. h3's own error code must arrive at the
 /// other end.
 #[tokio::test]
-async fn errors_of_http_close_the_connection_with_their_code() {
+async fn http_errors_close_the_connection_with_their_code() {
     within(async {
         let pair = pair().await;
         tokio::spawn(serve(Connection::new(pair.server.clone())));

@@ -59,7 +59,7 @@ fn once() -> Context<'static> {
 }
 
 #[tokio::test]
-async fn a_read_that_waits_is_woken_and_a_cancelled_one_loses_nothing() {
+async fn pending_reads_are_woken_and_cancelled_reads_lose_no_data() {
     within(async {
         let pair = pair().await;
         let [(mut send, _), (_, mut recv)] = stream(&pair).await;
@@ -81,7 +81,7 @@ async fn a_read_that_waits_is_woken_and_a_cancelled_one_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_write_that_waits_is_woken_and_a_cancelled_one_loses_nothing() {
+async fn pending_writes_are_woken_and_cancelled_writes_lose_no_data() {
     within(async {
         let mut small = noq::TransportConfig::default();
         small.stream_receive_window(100u8.into());
@@ -113,7 +113,7 @@ async fn a_write_that_waits_is_woken_and_a_cancelled_one_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_stream_can_be_stopped_while_a_read_waits() {
+async fn a_stream_can_be_stopped_during_a_read() {
     within(async {
         let pair = pair().await;
         let [(mut send, _), (_, mut recv)] = stream(&pair).await;
@@ -135,7 +135,7 @@ async fn a_stream_can_be_stopped_while_a_read_waits() {
 }
 
 #[tokio::test]
-async fn a_reset_never_turns_into_a_good_end() {
+async fn a_reset_never_looks_like_a_clean_end() {
     within(async {
         let pair = pair().await;
         let [(mut send, _), (_, mut recv)] = stream(&pair).await;
@@ -153,7 +153,7 @@ async fn a_reset_never_turns_into_a_good_end() {
 }
 
 #[tokio::test]
-async fn codes_quic_cannot_carry_arrive_as_internal_errors() {
+async fn error_codes_above_62_bits_arrive_as_internal_errors() {
     within(async {
         let pair = pair().await;
         let [(mut send, recv), (mut back, mut here)] = stream(&pair).await;
@@ -175,7 +175,7 @@ async fn codes_quic_cannot_carry_arrive_as_internal_errors() {
 /// RFC 9000 §2.1: the client's bidirectional streams are 0, 4 and 8, and its unidirectional streams
 /// 2 and 6. The server's streams are 1 and 3.
 #[tokio::test]
-async fn streams_have_the_numbers_of_quic() {
+async fn stream_ids_are_those_of_quic() {
     within(async {
         let pair = pair().await;
         let mut client = opener(&pair.client);
@@ -210,7 +210,7 @@ async fn streams_have_the_numbers_of_quic() {
 }
 
 #[tokio::test]
-async fn an_accept_or_open_that_was_cancelled_takes_no_stream_along() {
+async fn a_cancelled_accept_or_open_loses_no_stream() {
     within(async {
         let mut one = noq::TransportConfig::default();
         one.max_concurrent_bidi_streams(1u8.into());
@@ -239,7 +239,7 @@ async fn an_accept_or_open_that_was_cancelled_takes_no_stream_along() {
 }
 
 #[tokio::test]
-async fn what_waits_is_woken_when_the_connection_ends() {
+async fn pending_operations_fail_when_the_connection_closes() {
     within(async {
         let mut none = noq::TransportConfig::default();
         none.max_concurrent_uni_streams(0u8.into());

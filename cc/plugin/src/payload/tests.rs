@@ -49,7 +49,7 @@ fn try_found(payload: &[u8], negotiated: &NegotiatedExtensions) -> Option<Incomi
 }
 
 #[test]
-fn path_acks_are_read_between_other_frames() {
+fn path_acks_are_found_between_other_frames() {
     // PATH_ACK of path 5, largest 100, delay 32, ranges 96..=100 and 87..=91; PATH_ACK_ECN of
     // path 0, largest 7; a PING.
     let payload = [
@@ -71,7 +71,7 @@ fn path_acks_are_read_between_other_frames() {
 }
 
 #[test]
-fn an_unknown_frame_ends_the_walk() {
+fn an_unknown_frame_ends_parsing() {
     let unknown = [&OURS[..], &[0x02, 9, 0, 0, 0], &[0x40, 0x7b, 1, 2, 3], &OURS[..]].concat();
     let found = found(&unknown);
     assert!(found.ranges().eq(std::iter::once(0..8)));
@@ -80,7 +80,7 @@ fn an_unknown_frame_ends_the_walk() {
 }
 
 #[test]
-fn one_stream_frame_to_the_end_needs_no_walk() {
+fn a_single_stream_frame_needs_no_parsing() {
     for ty in 0x00..=0xff_u8 {
         // Stream 0, offset or data, then bytes that would be a PING or a timestamp frame.
         let payload = [&[ty, 0, 1][..], &OURS].concat();
@@ -106,7 +106,7 @@ fn one_stream_frame_to_the_end_needs_no_walk() {
 }
 
 #[test]
-fn truncated_path_acks_end_the_walk() {
+fn truncated_path_acks_end_parsing() {
     let whole = [0x3f, 0x00, 0x07, 0x01, 0x00, 0x00, 0x06, 0x00, 0x02];
     assert_eq!(found(&whole).acks().count(), 1);
     for len in 1..whole.len() {
@@ -140,7 +140,7 @@ fn a_frame_that_was_not_negotiated_is_an_error() {
 }
 
 #[test]
-fn padding_at_the_end_is_not_seen() {
+fn trailing_padding_is_hidden_from_the_stack() {
     let visible = |payload: &[u8]| found(payload).remove_from(&mut payload.to_vec());
     // PING; CRYPTO and STREAM with bytes that are zero; an unknown frame.
     let crypto = [0x06, 0, 3, 0, 0, 0];
@@ -163,7 +163,7 @@ fn padding_at_the_end_is_not_seen() {
 }
 
 #[test]
-fn of_several_timestamps_the_largest_counts_and_all_are_found() {
+fn the_largest_of_several_timestamps_counts() {
     let payload = [0x42, 0xf5, 0x05, 0x01, 0x42, 0xf5, 0x40, 0xff, 0x42, 0xf5, 0x07];
     let found = try_found(&payload, &TIMESTAMPS).expect("negotiated");
     assert_eq!(found.timestamp, Some(Timestamp { scaled: 0xff }));
@@ -180,7 +180,7 @@ const RECEIVED: &[u8] = &[0x83, 0x17, 0x83, 0x08, 9, 1, 0, 9, 1, 0, 2, 1, 0, 2, 
 const ITS_ACK: &[u8] = &[0x03, 9, 1, 0, 9, 1, 0, 2];
 
 #[test]
-fn the_stack_sees_an_ack_where_one_said_when_packets_arrived() {
+fn the_stack_sees_a_plain_ack_without_receive_timestamps() {
     let seen = |payload: &[u8]| {
         let found = try_found(payload, &RECEIPTS).expect("negotiated");
         let mut payload = payload.to_vec();
@@ -238,7 +238,7 @@ fn receive_timestamps_are_read_with_their_ack() {
 }
 
 #[test]
-fn timestamps_of_zero_and_those_beside_ours_say_nothing() {
+fn zero_timestamps_and_those_with_sync_timestamp_are_ignored() {
     let zero = try_found(&[0x42, 0xf5, 0x00, 0x01], &TIMESTAMPS).expect("negotiated");
     assert!(!zero.is_stamped() && zero.ranges().eq(std::iter::once(0..3)));
     // The parameter offered TIMESTAMP frames, but then SYNC_TIMESTAMP was negotiated.
@@ -254,7 +254,7 @@ fn timestamps_of_zero_and_those_beside_ours_say_nothing() {
 }
 
 #[test]
-fn what_asks_for_an_acknowledgement() {
+fn ack_eliciting_payloads_are_recognised() {
     assert!(!is_ack_eliciting(&[0x02, 9, 0, 0, 0, 0x00, 0x00]));
     assert!(is_ack_eliciting(&[0x02, 9, 0, 0, 0, 0x01]));
     assert!(is_ack_eliciting(&[0x08, 0x00, 0x02]));

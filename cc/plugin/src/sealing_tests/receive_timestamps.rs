@@ -35,7 +35,7 @@ fn opened(pair: &mut Pair, frames: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_ack_says_when_packets_arrived() {
+fn an_ack_carries_receive_timestamps() {
     let mut pair = Pair::offering([RECEIVE; 2]);
     assert_eq!(pair.seal.tag_len(), TAG, "nothing arrived");
     pair.clock.set(10);
@@ -64,7 +64,7 @@ fn an_ack_says_when_packets_arrived() {
 }
 
 #[test]
-fn a_packet_without_an_ack_takes_the_room_away() {
+fn a_packet_without_an_ack_uses_up_the_reserved_room() {
     let mut pair = Pair::offering([RECEIVE; 2]);
     pair.receive(PING);
     let room = pair.seal.tag_len() - TAG;
@@ -77,7 +77,7 @@ fn a_packet_without_an_ack_takes_the_room_away() {
 }
 
 #[test]
-fn a_packet_full_to_the_last_byte_keeps_its_frames() {
+fn a_full_packet_keeps_its_frames() {
     // Ranges of one packet each, from 400 down.
     let ranges = 60;
     let gaps: Vec<u64> = std::iter::repeat_n([0, 0], ranges).flatten().collect();
@@ -111,7 +111,7 @@ fn a_packet_full_to_the_last_byte_keeps_its_frames() {
 }
 
 #[test]
-fn a_budget_bounds_them() {
+fn a_budget_bounds_receive_timestamps() {
     let mut pair = Pair::offering([RECEIVE; 2]);
     let mut written = 0;
     for packet in 0..2_000 {
@@ -126,7 +126,7 @@ fn a_budget_bounds_them() {
 }
 
 #[test]
-fn room_is_constant_beside_datagrams() {
+fn reserved_room_is_constant_with_datagrams() {
     let datagrams = Extension { datagrams: true, ..RECEIVE };
     let mut pair = Pair::offering([datagrams, RECEIVE]);
     let tag = pair.seal.tag_len();
@@ -171,7 +171,7 @@ fn delays(held: u64, grown: u64) -> Vec<i64> {
 }
 
 #[test]
-fn they_tell_the_delay_of_what_was_acknowledged() {
+fn receive_timestamps_give_the_delay_of_acked_packets() {
     for held in [0, 5, 40] {
         for (step, delay) in delays(held, 7).into_iter().enumerate() {
             let queued = if step < 4 { 0 } else { 7_000_000 };
@@ -209,7 +209,7 @@ fn unrequested_frames_empty_the_payload() {
 }
 
 #[test]
-fn a_peer_that_wants_none_may_send_them() {
+fn a_peer_may_send_receive_timestamps_without_receiving_any() {
     let mut pair = Pair::offering([RECEIVE, Extension::OFF]);
     let report = pair.state.monitor().report();
     assert_eq!(
@@ -277,7 +277,7 @@ proptest! {
     /// Whatever arrives in between, and whatever is trimmed, the peer's stack reads the frames that
     /// our stack wrote.
     #[test]
-    fn what_is_sealed_is_what_is_read(
+    fn the_peer_reads_the_frames_that_were_sealed(
         datagrams in any::<bool>(),
         shaped in any::<bool>(),
         max_per_ack in 1..70u64,

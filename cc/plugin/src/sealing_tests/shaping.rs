@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn full_packets_leave_at_the_size_asked_for() {
+fn full_packets_leave_at_the_requested_size() {
     for offer in [None, Some(Offer::Lean), Some(Offer::Paper)] {
         for mtu in [1_200, 1_392] {
             for size in [1_000, 750, 500, 250] {
@@ -39,7 +39,7 @@ fn nothing_is_trimmed_before_the_first_ack() {
 }
 
 #[test]
-fn small_packets_keep_what_header_protection_needs() {
+fn small_packets_keep_the_sample_for_header_protection() {
     let mut pair = Pair::confirmed(None);
     pair.request(1_200, 250, 0);
     let header = pair.header();
@@ -160,7 +160,7 @@ fn trim_is_per_connection_and_send_delay_per_path() {
 }
 
 #[test]
-fn room_is_constant_for_applications_that_send_datagrams() {
+fn reserved_room_is_constant_with_application_datagrams() {
     let mut pair = Pair::new(Some(Offer::Lean), true);
     let tag = pair.seal.tag_len();
     // The trailer (26), four bytes of payload, and the timestamp frame.
@@ -176,7 +176,7 @@ fn room_is_constant_for_applications_that_send_datagrams() {
 }
 
 #[test]
-fn an_endpoint_that_was_not_wired_loses_five_packets() {
+fn an_endpoint_without_a_shaping_socket_loses_five_packets() {
     let mut pair = Pair::confirmed(None);
     pair.request(1_200, 500, 0);
     let opens = |pair: &mut Pair| {

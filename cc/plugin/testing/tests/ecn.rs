@@ -51,7 +51,7 @@ fn received(log: &Log) -> Vec<Received> {
 }
 
 #[tokio::test]
-async fn counts_come_with_the_acknowledgements_and_marks_after_them() {
+async fn ecn_counts_arrive_with_acks_and_marks_after_them() {
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
     for on in EVERY {
         for server in [SideConfig::with_plugin("reno", lean), SideConfig::stock()] {

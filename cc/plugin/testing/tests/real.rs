@@ -42,7 +42,7 @@ fn receives_delays(report: &Report) -> bool {
 }
 
 #[tokio::test]
-async fn one_way_delays_between_stacks_in_both_modes() {
+async fn stacks_exchange_one_way_delays_in_both_modes() {
     for on in WITH_NOQ {
         for (client, server) in [(LEAN, LEAN), (PAPER, PAPER), (LEAN, PAPER), (PAPER, LEAN)] {
             let side = |extension| SideConfig::with_plugin("sync:signal=either", extension);
@@ -56,7 +56,7 @@ async fn one_way_delays_between_stacks_in_both_modes() {
 }
 
 #[tokio::test]
-async fn a_paper_side_stamps_every_packet_and_a_lean_one_few() {
+async fn paper_mode_stamps_every_packet_and_lean_mode_few() {
     for on in WITH_NOQ {
         // 500 kB are at least 350 packets of 1452 bytes.
         let side = |extension| SideConfig::with_plugin("reno", extension);
@@ -84,7 +84,7 @@ async fn stock_peers_work_and_never_see_a_frame() {
 }
 
 #[tokio::test]
-async fn an_extension_that_is_off_stays_off() {
+async fn a_disabled_extension_is_not_negotiated() {
     for on in WITH_NOQ {
         for (client, server) in [(LEAN, OFF), (OFF, LEAN)] {
             let (client, server) = run(
@@ -123,7 +123,7 @@ async fn a_malformed_parameter_closes_with_transport_parameter_error() {
 }
 
 #[tokio::test]
-async fn timestamps_are_used_where_one_side_has_nothing_else() {
+async fn timestamps_are_used_if_one_side_has_nothing_else() {
     for on in EVERY {
         for (client, server) in [(ANY, TIMESTAMP), (TIMESTAMP, ANY), (TIMESTAMP, TIMESTAMP)] {
             let side = |extension| SideConfig::with_plugin("sync", extension);
@@ -140,7 +140,7 @@ async fn timestamps_are_used_where_one_side_has_nothing_else() {
 }
 
 #[tokio::test]
-async fn receive_timestamps_are_used_where_one_side_has_nothing_else() {
+async fn receive_timestamps_are_used_if_one_side_has_nothing_else() {
     for on in EVERY {
         for (client, server) in [(RECEIVE, RECEIVE), (EVERYTHING, RECEIVE), (RECEIVE, EVERYTHING)] {
             let side = |extension| SideConfig::with_plugin("sync", extension);
@@ -157,7 +157,7 @@ async fn receive_timestamps_are_used_where_one_side_has_nothing_else() {
 }
 
 #[tokio::test]
-async fn absurd_receive_timestamps_are_dropped_and_nothing_else_changes() {
+async fn impossible_receive_timestamps_are_dropped_without_effect() {
     // The same time repeatedly; the largest time; a time close to the epoch.
     const ABSURD: [&[u8]; 3] = [
         &[1, 0, 1, 0x80, 0x00, 0xf4, 0x24],
@@ -181,7 +181,7 @@ async fn absurd_receive_timestamps_are_dropped_and_nothing_else_changes() {
 }
 
 #[tokio::test]
-async fn receive_timestamps_that_cannot_be_read_close_the_connection() {
+async fn unreadable_receive_timestamps_close_the_connection() {
     // Packets below packet 0; more timestamps than there are bytes.
     for raw in [&[1, 0x80, 0xff, 0xff, 0xff, 1, 9][..], &[1, 0, 0x80, 0xff, 0xff, 0xff, 9]] {
         for on in EVERY {
@@ -201,7 +201,7 @@ async fn receive_timestamps_that_cannot_be_read_close_the_connection() {
 }
 
 #[tokio::test]
-async fn a_receive_timestamps_exponent_above_20_closes() {
+async fn receive_timestamps_exponent_above_20_closes_the_connection() {
     const BAD: &[u8] = &[0x80, 0x04, 0xac, 0x07, 1, 9, 0x80, 0x04, 0xac, 0x26, 1, 21];
     const NOISE: &[u8] = &[0x80, 0x04, 0xac, 0x07, 3, 1, 2, 3, 0x80, 0x04, 0xac, 0x26, 1, 21];
     for on in EVERY {
@@ -222,7 +222,7 @@ async fn a_receive_timestamps_exponent_above_20_closes() {
 }
 
 #[tokio::test]
-async fn of_two_frames_ours_is_used() {
+async fn sync_timestamp_is_preferred_to_other_frames() {
     for on in EVERY {
         for (client, server) in [(ANY, ANY), (ANY, LEAN), (PAPER, ANY), (EVERYTHING, EVERYTHING)] {
             let side = |extension| SideConfig::with_plugin("sync", extension);
@@ -239,7 +239,7 @@ async fn of_two_frames_ours_is_used() {
 }
 
 #[tokio::test]
-async fn a_peer_that_only_sends_is_heard_and_not_sent_to() {
+async fn timestamps_of_a_send_only_peer_are_read_and_not_answered() {
     // `sends` is what lsquic offers, and picoquic's answer to a peer that only reads.
     let sends = Extension { timestamp: Some(EnableTimestamp::Sends), ..OFF };
     let reads = Extension { timestamp: Some(EnableTimestamp::Reads), ..OFF };
@@ -292,7 +292,7 @@ async fn a_malformed_enable_timestamp_closes_with_transport_parameter_error() {
 }
 
 #[tokio::test]
-async fn frames_that_nobody_may_send_close_the_connection() {
+async fn forbidden_frames_close_the_connection() {
     const MALFORMED: &[u8] = &[0x80, 0x00, 0x02, 0xf5, 0x05, 0x00];
     const SAYS_BOTH: &[u8] = &[0x80, 0x00, 0x71, 0x58, 0x01, 0x03];
     const STAMP: &[u8] = &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24];
@@ -332,7 +332,7 @@ async fn closes(on: (On, On), client: SideConfig, server: SideConfig, code: u64)
 }
 
 #[tokio::test]
-async fn absurd_timestamps_are_dropped_and_nothing_else_changes() {
+async fn impossible_timestamps_are_dropped_without_effect() {
     // The largest value that fits into the room; the smallest; the same value repeatedly.
     const ABSURD: [&[u8]; 3] = [
         &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],
@@ -358,7 +358,7 @@ async fn absurd_timestamps_are_dropped_and_nothing_else_changes() {
 }
 
 #[tokio::test]
-async fn frames_go_on_after_key_updates() {
+async fn frames_continue_after_key_updates() {
     for on in EVERY {
         for extension in [LEAN, PAPER, TIMESTAMP, RECEIVE] {
             let side = || SideConfig {
@@ -401,7 +401,7 @@ async fn full_size_datagrams_do_not_stall() {
 }
 
 #[tokio::test]
-async fn who_offers_multipath_offers_no_receive_timestamps() {
+async fn receive_timestamps_are_not_offered_with_multipath() {
     for (paths, in_use) in [([4, 4], InUse::None), ([4, 0], InUse::None), ([0, 0], InUse::Receive)]
     {
         let side = |paths| SideConfig { paths, ..SideConfig::with_plugin("reno", RECEIVE) };
@@ -425,7 +425,7 @@ async fn acknowledgements_of_several_paths_are_read() {
 }
 
 #[tokio::test]
-async fn a_second_path_has_a_controller_of_its_own() {
+async fn a_second_path_has_its_own_controller() {
     let identity = common::identity();
     let side = || SideConfig { paths: 4, rounds: 2, ..SideConfig::with_plugin("reno", LEAN) };
     let (to, serving) = common::on_noq::serve(side(), &identity);
@@ -557,7 +557,7 @@ async fn noq_honours_a_rate_and_a_send_delay() {
 }
 
 #[test]
-fn what_a_stack_cannot_do_is_a_clear_error() {
+fn needs_that_a_stack_lacks_are_a_clear_error() {
     let controller_config = || Arc::new(Paced(Null { window: 60_000 }, Pacing::Window));
     assert!(fathom_plugin::noq::Plugin::new(controller_config()).is_ok());
     let error = fathom_plugin::quinn::Plugin::new(controller_config())

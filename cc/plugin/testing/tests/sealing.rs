@@ -102,7 +102,7 @@ macro_rules! fails_closed {
             }
 
             #[tokio::test]
-            async fn what_cannot_be_sealed_does_not_leave_and_the_connection_ends() {
+            async fn an_unsealable_packet_is_not_sent_and_closes_the_connection() {
                 for suite in SUITES {
                     let (ended, unsealed, seen) =
                         tokio::time::timeout(PATIENCE, run(suite)).await.expect("it ends");
@@ -154,7 +154,7 @@ fails_closed!(on_noq, noq, |transport| {
 });
 
 #[tokio::test]
-async fn multipath_is_off_where_second_paths_cannot_be_sealed() {
+async fn multipath_is_off_if_second_paths_cannot_be_sealed() {
     let run = |sealed: bool| async move {
         let (failing, _) = failing::provider(SUITES[0]);
         let provider =

@@ -129,7 +129,7 @@ async fn stock_peers_get_ordinary_packets() {
 }
 
 #[tokio::test]
-async fn key_updates_go_on_while_packets_are_trimmed() {
+async fn key_updates_work_while_packets_are_trimmed() {
     for on in EVERY {
         let ((client, up), (server, _)) = (fixed(400), fixed(600));
         let side =
@@ -143,7 +143,7 @@ async fn key_updates_go_on_while_packets_are_trimmed() {
 }
 
 #[tokio::test]
-async fn mtu_discovery_is_not_in_the_way() {
+async fn mtu_discovery_does_not_disturb_trimming() {
     for on in EVERY {
         let (client, up) = fixed(600);
         let (server, _) = fixed(600);
@@ -161,7 +161,7 @@ async fn mtu_discovery_is_not_in_the_way() {
 /// Loss probes are built in datagrams of 1200 bytes, whatever the path's MTU and the controller's
 /// size.
 #[tokio::test]
-async fn an_outage_while_packets_are_small_is_survived() {
+async fn connections_survive_an_outage_while_packets_are_small() {
     for on in EVERY {
         let ((client, up), (server, down)) = (fixed(250), fixed(250));
         let side = |side: SideConfig| SideConfig { mtu: 1_452, bytes: 2_000_000, ..side };
@@ -183,7 +183,7 @@ async fn an_outage_while_packets_are_small_is_survived() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_not_wired_runs_without() {
+async fn an_endpoint_without_the_shaping_socket_runs_unshaped() {
     for on in EVERY {
         let (client, through) = fixed(400);
         let unwired = SideConfig { unwired: true, ..client };
@@ -193,7 +193,7 @@ async fn an_endpoint_that_is_not_wired_runs_without() {
 }
 
 #[tokio::test]
-async fn datagrams_of_the_application_pass_beside_send_delays() {
+async fn application_datagrams_pass_with_send_delays() {
     for on in EVERY {
         let side = || {
             let (side, _) = through(Arc::new(Fixed(None, Duration::from_millis(2))));
@@ -207,7 +207,7 @@ async fn datagrams_of_the_application_pass_beside_send_delays() {
 }
 
 #[tokio::test]
-async fn two_paths_are_trimmed_alike() {
+async fn packets_on_both_paths_are_trimmed() {
     let identity = common::identity();
     let ((client, up), (server, _)) = (fixed(500), fixed(500));
     let side = |side: SideConfig| SideConfig { paths: 4, rounds: 2, ..side };

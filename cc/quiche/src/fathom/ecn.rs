@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_by_codepoint_and_says_nothing_without_marks() {
+    fn packets_are_counted_by_ecn_codepoint() {
         let mut received = Received::default();
         received.count(0);
         assert!(received.counts().is_none());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grown_count_of_congestion_is_told_once() {
+    fn a_grown_ce_count_is_reported_once() {
         let mut marking = Marking::default();
         assert!(!on_counts(&mut marking, 2, 1, (2, 0, 0)));
         assert!(on_counts(&mut marking, 2, 3, (3, 0, 1)));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_wipes_or_mangles_marks_ends_marking() {
+    fn a_path_that_clears_or_changes_marks_ends_marking() {
         let broken: [&dyn Fn(&mut Marking) -> bool; 4] = [
             &|m| m.acknowledged(1, 4, None),
             &|m| on_counts(m, 3, 4, (4, 0, 0)),

@@ -78,7 +78,7 @@ fn stamps(pipe: &Pipe) -> u64 {
 }
 
 #[test]
-fn stamps_are_taken_out_wherever_they_lie() {
+fn stamps_are_removed_anywhere_in_a_payload() {
     let payloads: [&[&[u8]]; 5] = [
         &[&LEAN],
         &[&LEAN, &[PING]],
@@ -96,7 +96,7 @@ fn stamps_are_taken_out_wherever_they_lie() {
 }
 
 #[test]
-fn a_frame_that_was_not_negotiated_closes() {
+fn a_frame_that_was_not_negotiated_closes_the_connection() {
     const SENDS: Extension =
         Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
     let sync = |offer| Extension { offer: Some(offer), ..Extension::OFF };
@@ -130,7 +130,7 @@ fn a_frame_that_was_not_negotiated_closes() {
 }
 
 #[test]
-fn of_several_timestamps_the_largest_counts() {
+fn the_largest_of_several_timestamps_counts() {
     let payloads: [&[&[u8]]; 4] = [
         &[&SHORT],
         &[&SHORT, &LATER, &[PING]],
@@ -147,7 +147,7 @@ fn of_several_timestamps_the_largest_counts() {
 }
 
 #[test]
-fn stock_reads_an_ack_where_one_said_when_packets_arrived() {
+fn stock_quiche_sees_a_plain_ack_without_receive_timestamps() {
     let payloads: [&[&[u8]]; 5] = [
         &[&RECEIVED],
         &[&RECEIVED, &[PING]],
@@ -165,7 +165,7 @@ fn stock_reads_an_ack_where_one_said_when_packets_arrived() {
 }
 
 #[test]
-fn an_ack_that_we_write_says_when_packets_arrived() {
+fn written_acks_carry_receive_timestamps() {
     let mut pipe = extended(RECEIVE);
     let exchange = |pipe: &mut Pipe| {
         pipe.client.stream_send(0, b"hello", false).expect("room");
@@ -193,7 +193,7 @@ fn a_malformed_timestamp_is_a_frame_encoding_error() {
 }
 
 #[test]
-fn before_1_rtt_there_is_no_timestamp() {
+fn no_timestamp_is_sent_before_1_rtt() {
     for extension in [TIMESTAMP, Extension::default()] {
         let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
         config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });
@@ -216,7 +216,7 @@ fn a_truncated_frame_closes_the_connection() {
 }
 
 #[test]
-fn our_frame_is_the_end_of_the_payload_and_its_room_is_clean() {
+fn the_timestamp_frame_ends_the_payload() {
     let mut pipe = pipe(Some(Offer::Paper));
     pipe.client.stream_send(0, b"hello", true).expect("room");
     let mut out = [0xee; 1500];
@@ -275,7 +275,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_payload_makes_anything_panic(
+    fn no_payload_causes_a_panic(
         extension in prop::sample::select(vec![
             Extension { offer: Some(Offer::Paper), ..Extension::OFF },
             Extension { offer: Some(Offer::Lean), ..Extension::OFF },
@@ -296,7 +296,7 @@ proptest! {
     }
 
     #[test]
-    fn no_datagram_makes_anything_panic(mut datagram in prop::collection::vec(any::<u8>(), 1..300), ecn in any::<u8>(), short in any::<bool>()) {
+    fn no_datagram_causes_a_panic(mut datagram in prop::collection::vec(any::<u8>(), 1..300), ecn in any::<u8>(), short in any::<bool>()) {
         let mut pipe = pipe(Some(Offer::Lean));
         if short {
             let id = pipe.server.source_id().to_vec();

@@ -18,11 +18,11 @@ fn ends(example: fn() -> Outcome) {
 }
 
 #[test]
-fn a_controller_is_adopted_in_quiche() {
+fn a_quiche_application_adopts_a_controller() {
     ends(adopt::main);
 }
 
 #[test]
-fn megabytes_come_over_http_3_with_tokio_quiche() {
+fn tokio_quiche_transfers_megabytes_over_http_3() {
     ends(h3_both::main);
 }

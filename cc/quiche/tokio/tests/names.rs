@@ -44,7 +44,7 @@ async fn socket() -> UdpSocket {
 
 /// This is one test because all tests of the process share the log.
 #[tokio::test]
-async fn wrong_names_give_an_error_and_a_line_in_the_log() {
+async fn unknown_names_give_an_error_and_a_log_line() {
     log::set_logger(&Lines).expect("the first logger");
     log::set_max_level(log::LevelFilter::Error);
 

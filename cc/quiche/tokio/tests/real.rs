@@ -72,7 +72,7 @@ async fn tokio_quiche(
 }
 
 #[tokio::test]
-async fn tokio_quiche_takes_sync_by_its_name() {
+async fn tokio_quiche_accepts_sync_by_name() {
     for name in ["sync", "sync:signal=either"] {
         let began = now();
         let (client, server, _) = tokio_quiche(name, name, 3_000_000, None).await;
@@ -102,7 +102,7 @@ async fn tokio_quiche_takes_sync_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_stock_client_gets_its_response_and_never_a_frame() {
+async fn a_stock_client_gets_its_response_and_no_extension_frame() {
     let identity = certified();
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
     let to = socket.local_addr().expect("bound");
@@ -121,7 +121,7 @@ async fn a_stock_client_gets_its_response_and_never_a_frame() {
 }
 
 #[tokio::test]
-async fn a_stock_server_serves_a_client_with_a_controller_of_ours() {
+async fn a_stock_server_serves_a_client_with_a_fathom_controller() {
     let identity = certified();
     let (to, serving) =
         on_stock::serve_http(SideConfig::stock(), &identity, contents(2_000_000)).await;
@@ -139,7 +139,7 @@ async fn a_stock_server_serves_a_client_with_a_controller_of_ours() {
 /// On quinn and noq, `sync` refuses such a peer. Here the controller is one setting of a server
 /// that must answer everybody.
 #[tokio::test]
-async fn sync_serves_a_stock_client_as_reno() {
+async fn sync_serves_a_stock_client_like_reno() {
     let plugged = || SideConfig::with_plugin("sync", extension(Some(Offer::Lean)));
     let (client, server) = run((On::Stock, On::Quiche), SideConfig::stock(), plugged()).await;
     assert_eq!((client.error, server.error), (None, None));
@@ -181,7 +181,7 @@ async fn nine_pairs_of_stacks_exchange_one_way_delays() {
 }
 
 #[tokio::test]
-async fn peers_without_a_plugin_get_no_frame_from_quiche() {
+async fn peers_without_a_plugin_get_no_extension_frame() {
     let plugged = || SideConfig::with_plugin("sync:signal=either", extension(Some(Offer::Paper)));
     for other in [On::Quinn, On::Noq, On::Stock, On::Quiche] {
         let (client, _) = run((On::Quiche, other), plugged(), SideConfig::stock()).await;
@@ -209,7 +209,7 @@ fn steps(relay: &Relay) -> Vec<usize> {
 /// At first, the window holds fewer than 64 datagrams, so the smallest size comes first. Then the
 /// size grows to that of the path, 1350 bytes.
 #[tokio::test]
-async fn datagrams_have_the_size_the_controller_asks_for() {
+async fn datagrams_have_the_size_the_controller_requests() {
     let spec = "packet-size:packets=64,patience=1";
     let (_, server, relay) =
         tokio_quiche(spec, "fathom:reno", 2_000_000, Some((Duration::from_millis(2), |_| true)))
@@ -247,7 +247,7 @@ async fn usual_gap(spec: &str) -> (Duration, u64) {
 /// with both, so the test repeats until the machine is less busy. Without pacing, the test would
 /// never pass, because both senders would behave alike.
 #[tokio::test]
-async fn sdc_sends_at_its_pace() {
+async fn sdc_sends_at_its_pacing_rate() {
     let began = now();
     loop {
         let (sdc, reno) = (usual_gap("sdc").await, usual_gap("fathom:reno").await);
@@ -332,7 +332,7 @@ async fn quiche_honours_a_rate_and_a_send_delay() {
 }
 
 #[tokio::test]
-async fn timestamps_between_stacks() {
+async fn stacks_exchange_timestamps() {
     let timestamp = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
     for on in [
         (On::Quiche, On::Quiche),
@@ -357,7 +357,7 @@ async fn timestamps_between_stacks() {
 }
 
 #[tokio::test]
-async fn receive_timestamps_between_stacks() {
+async fn stacks_exchange_receive_timestamps() {
     let receive = |max_per_ack, exponent| Extension {
         receive_timestamps: Some(ReceiveTimestamps { max_per_ack, exponent }),
         ..Extension::OFF

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_students_t() {
+    fn critical_values_match_students_t() {
         // The usual table, one-sided 5 %.
         let table = [
             (3, 2.353),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_t_test_bites_at_the_known_correlations() {
+    fn the_t_test_matches_the_known_critical_correlations() {
         // The critical r is 0.549 with 10 samples, 0.378 with 20 and 0.306 with 30. Each verdict on
         // many noisy rises is compared with r from the definition.
         for (n, critical) in [(10, 0.549), (20, 0.378), (30, 0.306)] {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sign_of_r() {
+    fn correlation_rises_whenever_r_is_positive() {
         for slope in 0..8 {
             let mut rtts = noisy(24, slope, 997);
             for _ in 0..2 {
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn mann_kendall_by_its_formula() {
+    fn mann_kendall_matches_its_formula() {
         // n = 10: Var S = 10 * 9 * 25 / 18 = 125, so the test requires S - 1 > 18.39. n = 4: Var
         // S = 8.667, and S = 6 gives 1.698. n = 3 gives at most 1.04.
         assert!(mann_kendall_rises(20, 10) && !mann_kendall_rises(19, 10));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn only_clear_rises_rise() {
+    fn only_clear_rises_are_detected() {
         for &test in Test::ALL {
             for n in [0, 1, 2, 10, 63, 64, 65, 1_000] {
                 assert!(!detector(test, vec![40_000; n]).rising(), "{test:?} {n} level");
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn weak_rises_are_correlation_only() {
+    fn weak_rises_are_detected_by_correlation_only() {
         // S and r by their definitions: neither is near its 5 % point with 30 samples (S 94, r
         // 0.306).
         let rtts = noisy(30, 90, 6_007);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_of_many_are_judged_as_few() {
+    fn a_subset_of_samples_is_judged_by_its_own_size() {
         // With all 1,000 noisy samples the rise is significant, with 63 of them it is not. The
         // critical r is 0.052 with 1,000 samples and 0.209 with 63.
         let rtts = noisy(1_000, 2, 20_011);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_spread_evenly() {
+    fn kept_samples_are_spread_evenly() {
         let kept = detector(Test::MannKendall, 0..1_000).kept;
         assert_eq!((kept.len, kept.stride), (63, 16), "1000 / 16, the first included");
         for at in 0..kept.len {

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
+    fn medians_of_three_are_correct() {
         for group in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
             assert_eq!(median(group), 2, "{group:?}");
         }
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn the_trend_looks_at_the_outer_medians_only() {
+    fn the_trend_depends_only_on_the_outer_medians() {
         assert_eq!(trend(&[1, 1, 9, 9, 9, 9, 2, 2, 0]), Trend::Increasing);
         assert_eq!(trend(&[2, 2, 0, 0, 0, 0, 1, 1, 9]), Trend::Decreasing);
         assert_eq!(trend(&[3, 0, 9, 1, 2, 3, 9, 3, 0]), Trend::Level);
     }
 
     #[test]
-    fn regions_and_their_borders() {
+    fn regions_have_the_borders_of_the_paper() {
         let expected = [
             (0, Region::Negligible),
             (249, Region::Negligible),
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn first_verdict_with_the_ninth_sample_then_every_third() {
+    fn verdicts_come_at_the_ninth_sample_and_every_third_after() {
         let mut d = Detector::default();
         let verdicts: Vec<_> = (1..=18).filter(|_| d.on_sample(at(5)).is_some()).collect();
         assert_eq!(verdicts, [9, 12, 15, 18]);
     }
 
     #[test]
-    fn only_differences_of_delays_count() {
+    fn only_differences_between_delays_matter() {
         let (mut near, mut far) = (Detector::default(), Detector::default());
         for n in 0..60_i64 {
             let delay = (n * 7_919) % 5_000_000;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_minimum_moves_the_base_and_keeps_the_maximum() {
+    fn a_lower_minimum_changes_the_base_but_not_the_maximum() {
         let mut d = Detector::default();
         d.on_sample(at(100));
         d.on_sample(at(180));

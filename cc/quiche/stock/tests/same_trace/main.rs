@@ -131,24 +131,24 @@ fn every_network(controller: &'static str) {
 }
 
 #[test]
-fn reno_sends_what_stock_sends() {
+fn reno_sends_the_same_packets_as_stock() {
     every_network(CONTROLLERS[0]);
 }
 
 #[test]
-fn cubic_sends_what_stock_sends() {
+fn cubic_sends_the_same_packets_as_stock() {
     every_network(CONTROLLERS[1]);
 }
 
 #[test]
-fn bbr2_sends_what_stock_sends() {
+fn bbr2_sends_the_same_packets_as_stock() {
     every_network(CONTROLLERS[2]);
 }
 
 /// Traces are sensitive: they repeat, and they differ if the controller, one of its parameters or a
 /// random number differs.
 #[test]
-fn a_trace_shows_what_made_it() {
+fn traces_repeat_and_differ_with_any_input() {
     let reno = setup(Application::H3, "reno");
     let link = link();
     let first = stock(&reno, &link);
