@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_as_in_the_draft_example() {
+    fn ranges_match_the_example_of_the_draft() {
         // Packets 87-91 and 96-100.
         let mut cursor = Cursor::new(&[0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04]);
         let ack = Ack::read(&mut cursor, false).expect("valid");

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_has_these_bytes() {
+    fn each_value_encodes_to_the_expected_bytes() {
         for (says, value) in EnableTimestamp::ALL.into_iter().zip([1, 2, 3]) {
             let mut parameters = OTHERS.to_vec();
             says.append(&mut parameters);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_and_who_reads() {
+    fn both_values_decide_who_sends_and_reads_timestamps() {
         use EnableTimestamp::{Both, Reads, Sends};
         let between = |ours, peers| {
             let t = Timestamps::between(Some(ours), Some(peers), &Negotiated::default());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_agree_and_sync_timestamp_excludes_timestamp() {
+    fn sync_timestamp_excludes_timestamp_on_both_sides() {
         let says = || std::iter::once(None).chain(EnableTimestamp::ALL.map(Some));
         let offers = || {
             [None, Some(Offer::Reads), Some(Offer::Sends), Some(Offer::Lean), Some(Offer::Paper)]

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn each_offer_has_these_bytes() {
+    fn each_offer_encodes_to_the_expected_bytes() {
         for (offer, value) in Offer::ALL.into_iter().zip([1, 2, 3, 7]) {
             let mut parameters = OTHERS.to_vec();
             offer.append(&mut parameters);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn ack_delay_parameters_and_their_defaults() {
+    fn ack_delay_parameters_are_read_or_have_defaults() {
         assert_eq!(ack_delay_exponent(&OTHERS), Ok(10));
         assert_eq!(max_ack_delay(&OTHERS), Duration::from_millis(200));
         assert_eq!(ack_delay_exponent(&[]), Ok(3));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lean_endpoints_stamp_beside_acks() {
+    fn two_lean_endpoints_stamp_only_with_acks() {
         let lean = Negotiated::between(Some(Offer::Lean), Some(Offer::Lean));
         let expected = Negotiated {
             place: Placement::BesideAcks,

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_acked_is_found_once_and_clears_what_is_below() {
+    fn largest_acked_is_returned_once_and_clears_older_ones() {
         let mut log = log([0, 1, 2, 5, 6]);
         assert_eq!(log.take(2), Some(Time::from_micros(2)));
         assert_eq!(log.len(), 2);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_up_to_the_largest_is_given_once() {
+    fn each_packet_up_to_the_largest_is_returned_once() {
         let mut log = log([0, 1, 2, 5, 6]);
         let mut taken = Vec::new();
         for largest in [7, u64::MAX, 4, 4, 2, 5, 6] {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_asked_if_one_of_its_new_packets_did() {
+    fn a_range_is_ack_eliciting_if_one_new_packet_is() {
         let mut log = SendTimes::default();
         log.record(0, Time::ZERO);
         log.record_non_eliciting(1, Time::ZERO);

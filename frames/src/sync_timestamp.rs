@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_have_these_bytes() {
+    fn both_forms_encode_to_the_expected_bytes() {
         for (frame, bytes) in both() {
             let mut out = [0xee; 20];
             assert_eq!(frame.encode(&mut out), bytes.len());
@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn other_types_and_long_encodings_of_ours_are_refused() {
+    fn other_types_and_long_type_encodings_are_refused() {
         assert_eq!(SyncTimestamp::decode(&[0x01, 0, 0, 0, 0, 0, 0, 0]), Err(DecodeError::Type));
         let long = [0xc0, 0, 0, 0, 0x11, 0xfa, 0x6b, 0x58, 0, 0, 0, 0];
         assert_eq!(SyncTimestamp::decode(&long), Err(DecodeError::Type));
     }
 
     #[test]
-    fn transit_is_right_across_the_wrap() {
+    fn transit_time_is_correct_across_wraparound() {
         let wrap = Time::from_micros(1 << 32);
         let sent = stamp(wrap - std::time::Duration::from_micros(100));
         assert_eq!(

@@ -109,7 +109,7 @@ mod tests {
     ];
 
     #[test]
-    fn frames_have_these_bytes() {
+    fn frames_encode_to_the_expected_bytes() {
         for (micros, bytes) in FRAMES {
             let frame = Timestamp::new(micros, 3);
             let mut out = [0xee; 12];
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_and_long_encodings_of_it_are_refused() {
+    fn other_types_and_long_type_encodings_are_refused() {
         assert_eq!(Timestamp::decode(&[0x42, 0xf6, 0x41, 0x56]), Err(DecodeError::Type));
         assert_eq!(
             Timestamp::decode(&[0x80, 0x00, 0x02, 0xf5, 0x41, 0x56]),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_is_never_zero_and_its_length_is_known() {
+    fn sent_timestamps_are_never_zero_and_have_known_length() {
         for exponent in [0, 3, 20, 63, 64, 255] {
             assert!(Timestamp::new(0, exponent).scaled > 0);
             let first = Timestamp::at(Time::ZERO, exponent);

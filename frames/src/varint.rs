@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn encodes_shortest_and_refuses_what_does_not_fit() {
+    fn encoding_is_shortest_and_too_large_values_are_refused() {
         let edges = [0, 63, 64, 16_383, 16_384, (1 << 30) - 1, 1 << 30, MAX];
         for (value, expected) in edges.into_iter().zip([1, 1, 2, 2, 4, 4, 8, 8]) {
             let mut out = [0; 8];

@@ -268,7 +268,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_frame_is_stepped_over_exactly() {
+    fn every_frame_is_skipped_exactly() {
         for (frame, eliciting) in EACH {
             let payload = [*frame, &[0x01]].concat();
             let frames = walk(&payload).expect("valid");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn every_frame_cut_short_is_an_error_at_its_start() {
+    fn every_truncated_frame_is_an_error_at_its_start() {
         for (frame, _) in EACH.iter().filter(|(f, _)| f.len() > 1 && f[0] != 0) {
             for cut in 1..frame.len() {
                 let payload = [&[0x01], &frame[..cut]].concat();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_without_a_length_reach_to_the_end() {
+    fn frames_without_a_length_extend_to_the_end() {
         for first in [&[0x08, 0x04][..], &[0x0d, 0x04, 0x40, 0x40], &[0x30]] {
             let payload = [first, &[0xff; 40]].concat();
             assert_eq!(walk(&payload), Ok(vec![(first[0].into(), 0..payload.len(), true)]));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_types_long_types_and_bad_values_end_the_walk() {
+    fn unknown_types_and_invalid_values_end_parsing() {
         let cases: [(&[u8], usize, FrameError); 5] = [
             (&[0x01, 0x20], 1, FrameError::Type(0x20)),
             (&[0x42, 0xf6, 0x41, 0x56], 0, FrameError::Type(0x2f6)),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_drops_the_first_pads_a_later_and_never_empties() {
+    fn removal_drops_the_first_frame_and_pads_later_ones() {
         let ours = [0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9];
         let mut first = [&ours[..], &[0x01]].concat();
         assert_eq!(remove(&mut first, 0..8), 8);

@@ -85,7 +85,7 @@ proptest! {
 
     /// Decoded times differ from the encoded ones only by the bits that the exponent cuts off.
     #[test]
-    fn timestamps_tell_differences(nanos: u64, later in 0..1u64 << 40, exponent in 0..=20u8) {
+    fn differences_of_timestamps_are_accurate(nanos: u64, later in 0..1u64 << 40, exponent in 0..=20u8) {
         let (a, b) = (Time::from_nanos(nanos), Time::from_nanos(nanos.saturating_add(later)));
         let (first, second) = (Timestamp::at(a, exponent), Timestamp::at(b, exponent));
         prop_assert!(first <= second && first.encoded_len() >= Timestamp::LEN);
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn decoders_read_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn decoders_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Some((value, len)) = varint::decode(&bytes) {
             prop_assert!(len <= bytes.len() && value <= varint::MAX);
         }
@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn parameter_scanners_read_any_bytes(
+    fn parameter_scanners_never_panic(
         mut bytes in parameters(), hit in any::<prop::sample::Index>(), with: u8, tail in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         Offer::Paper.append(&mut bytes);
@@ -170,7 +170,7 @@ proptest! {
 
     /// Compares with a map, with acknowledgements of arbitrary packet numbers.
     #[test]
-    fn send_times_hold_what_was_sent(steps in prop::collection::vec((1u64..4, prop::option::of(0u64..600)), 0..300)) {
+    fn send_times_match_the_recorded_packets(steps in prop::collection::vec((1u64..4, prop::option::of(0u64..600)), 0..300)) {
         let mut log = SendTimes::default();
         let mut model = std::collections::BTreeMap::new();
         let mut number = 0;
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_is_a_receive_timestamps_frame_or_an_error(ecn: bool, bytes in prop::collection::vec(any::<u8>(), 0..300), exponent: u8) {
+    fn decoding_receive_timestamps_never_panics(ecn: bool, bytes in prop::collection::vec(any::<u8>(), 0..300), exponent: u8) {
         let frame = [&[0x83, 0x17, 0x83, if ecn { 0x08 } else { 0x07 }][..], &bytes].concat();
         if let Ok((read, len)) = AckReceiveTimestamps::decode(&frame) {
             prop_assert!(len <= frame.len());

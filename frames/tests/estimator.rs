@@ -135,7 +135,7 @@ fn worst(readings: &[Reading], after: f64) -> f64 {
 }
 
 #[test]
-fn a_constant_queue_reads_constant_whatever_the_drift() {
+fn a_constant_queue_reads_constant_with_any_drift() {
     let queues: [fn(f64) -> f64; 3] = [
         |_| 0.0,
         |t| if t > 3e6 { 20_000.0 } else { 0.0 },
@@ -152,7 +152,7 @@ fn a_constant_queue_reads_constant_whatever_the_drift() {
 }
 
 #[test]
-fn drift_is_learned_from_a_queue_that_swings_and_never_empties() {
+fn drift_is_learned_though_the_queue_never_empties() {
     for skew in [-500.0, 500.0] {
         let forward = |t: f64| if t < 3e6 { 0.0 } else { 20_000.0 + t % 4e6 / 100.0 };
         let (_, readings) = honest(&mut Path { skew, forward, ..Path::default() }, 120.0);
@@ -161,7 +161,7 @@ fn drift_is_learned_from_a_queue_that_swings_and_never_empties() {
 }
 
 #[test]
-fn ack_delay_on_top_of_drift_changes_little() {
+fn ack_delay_with_drift_changes_the_estimate_little() {
     for skew in [-500.0, 500.0] {
         let forward = |t: f64| if t > 3e6 { 20_000.0 } else { 0.0 };
         let (estimator, readings) =
@@ -172,7 +172,7 @@ fn ack_delay_on_top_of_drift_changes_little() {
 }
 
 #[test]
-fn a_ramp_is_queueing_and_not_drift() {
+fn a_delay_ramp_is_queueing_and_not_drift() {
     for skew in [-500.0, 0.0, 500.0] {
         let forward = |t: f64| if t < 10e6 { 0.0 } else { t % 60e6 / 1_000.0 };
         let (_, readings) = honest(&mut Path { skew, forward, ..Path::default() }, 120.0);
@@ -182,7 +182,7 @@ fn a_ramp_is_queueing_and_not_drift() {
 }
 
 #[test]
-fn the_reverse_path_hardly_shows() {
+fn the_reverse_path_hardly_affects_the_estimate() {
     for skew in [-500.0, 0.0, 500.0] {
         let reverse = |t: f64| if t > 3e6 { 50_000.0 } else { 0.0 };
         let (_, readings) = honest(&mut Path { skew, reverse, ..Path::default() }, 120.0);
@@ -191,7 +191,7 @@ fn the_reverse_path_hardly_shows() {
 }
 
 #[test]
-fn both_clocks_wrap_without_a_trace() {
+fn clock_wraparound_does_not_affect_the_estimate() {
     let readings = |start: f64, offset: i64| {
         let mut path = Path { offset, forward: |t| t % 1e6 / 50.0, ..Path::default() };
         run(&mut path, start, 20.0, |_, _| ()).1
@@ -206,7 +206,7 @@ fn both_clocks_wrap_without_a_trace() {
 }
 
 #[test]
-fn a_clock_step_is_followed_and_the_output_goes_on() {
+fn the_estimate_recovers_from_a_clock_step() {
     for step in [-3_600_000_000i64, -1_000_000, -30_000, 30_000, 1_000_000, 3_600_000_000] {
         // The queue is at 20 ms when the clock is set, and empties a second later.
         let mut path = Path {
@@ -232,7 +232,7 @@ fn a_path_that_empties_late_lowers_the_baseline_at_once() {
 }
 
 #[test]
-fn claims_that_the_rtt_does_not_allow_are_dropped() {
+fn delays_longer_than_the_rtt_are_dropped() {
     for claim in [-40_000i32, 5_000, 40_000] {
         // Every other sample is wrong, so the wrong ones do not come in a row.
         let lie = |t: f64, s: &mut Sample| {
@@ -271,7 +271,7 @@ fn an_impossible_ack_delay_is_dropped() {
 }
 
 #[test]
-fn an_echo_of_another_packet_is_no_sample() {
+fn an_echo_of_another_packet_is_ignored() {
     let (a, b) = (Path::default().answer(1e6), Path::default().answer(0.0));
     assert!(Sample::echoed(a.now, 1, a.echo, Duration::ZERO, a.sent, Duration::MAX).is_some());
     assert_eq!(Sample::echoed(a.now, 1, b.echo, Duration::ZERO, a.sent, Duration::MAX), None);
@@ -292,7 +292,7 @@ fn an_older_packet_is_dropped() {
 }
 
 #[test]
-fn lean_and_paper_agree() {
+fn lean_and_paper_estimates_agree() {
     let forward = |t: f64| 10_000.0 * (1.0 + (t * 2e-6).sin());
     let mut path = Path { skew: 200.0, forward, hold: 25_000.0, ..Path::default() };
     let (mut lean, mut paper) = (Estimator::default(), Estimator::default());
@@ -316,7 +316,7 @@ fn lean_and_paper_agree() {
 
 /// TIMESTAMP uses the same clock in coarser units.
 #[test]
-fn timestamps_agree_with_lean_stamps_but_for_their_unit() {
+fn timestamps_agree_with_lean_stamps_up_to_their_unit() {
     let forward = |t: f64| 10_000.0 * (1.0 + (t * 2e-6).sin());
     for exponent in [0, 3, 8] {
         let mut path = Path { skew: 200.0, forward, hold: 20_000.0, ..Path::default() };
@@ -395,7 +395,7 @@ proptest! {
 
     /// Any samples in any order give a value or `None`.
     #[test]
-    fn any_samples_at_all(samples in proptest::collection::vec(any::<(u64, u64, u32, [Duration; 3])>(), 0..200)) {
+    fn any_samples_are_accepted_without_panic(samples in proptest::collection::vec(any::<(u64, u64, u32, [Duration; 3])>(), 0..200)) {
         let mut estimator = Estimator::default();
         for (now, packet, transit, [rtt, ack_delay, min_rtt]) in samples {
             let sample = Sample { packet, transit, rtt, ack_delay, min_rtt };
@@ -407,7 +407,7 @@ proptest! {
 
     /// Nearby values, so that samples pass more of the rules.
     #[test]
-    fn samples_near_each_other(samples in proptest::collection::vec((0u64..50_000, any::<i16>(), [0u64..100_000, 0..50_000, 0..100_000]), 1..300)) {
+    fn nearby_samples_give_bounded_delays(samples in proptest::collection::vec((0u64..50_000, any::<i16>(), [0u64..100_000, 0..50_000, 0..100_000]), 1..300)) {
         let mut estimator = Estimator::default();
         let mut now = Time::ZERO;
         for (packet, (gap, transit, times)) in samples.into_iter().enumerate() {

@@ -287,12 +287,12 @@ proptest! {
     #![proptest_config(common::config())]
 
     #[test]
-    fn any_bytes_are_walked(payload in vec(any::<u8>(), 0..1500)) {
+    fn parsing_any_bytes_never_panics(payload in vec(any::<u8>(), 0..1500)) {
         walk(&payload)?;
     }
 
     #[test]
-    fn corrupted_payloads_are_walked(frames in frames(), hits in vec(any::<(prop::sample::Index, u8)>(), 1..4), cut in any::<prop::sample::Index>()) {
+    fn parsing_corrupted_payloads_never_panics(frames in frames(), hits in vec(any::<(prop::sample::Index, u8)>(), 1..4), cut in any::<prop::sample::Index>()) {
         let mut payload = join(&frames);
         payload.push(0x01);
         for (hit, value) in hits {
@@ -321,7 +321,7 @@ proptest! {
     }
 
     #[test]
-    fn acks_give_back_their_ranges((frame, ranges) in ack()) {
+    fn ack_ranges_round_trip((frame, ranges) in ack()) {
         let found = Frames::new(&frame.bytes).next().expect("a frame").expect("valid");
         let Content::Ack(ack) = found.content else { panic!("an ACK") };
         prop_assert_eq!(ack.ranges().collect::<Vec<_>>(), ranges);
@@ -329,7 +329,7 @@ proptest! {
     }
 
     #[test]
-    fn removing_ours_leaves_the_others(frames in frames(), ours in ours(), at in any::<prop::sample::Index>()) {
+    fn removing_own_frames_keeps_the_others(frames in frames(), ours in ours(), at in any::<prop::sample::Index>()) {
         let mut frames = frames;
         frames.insert(at.index(frames.len().max(1)), ours);
         let mut payload = join(&frames);
@@ -348,7 +348,7 @@ proptest! {
     }
 
     #[test]
-    fn an_ack_with_timestamps_becomes_that_ack_again((ack, frame) in with_receipts(), before in frames(), after in frames()) {
+    fn an_ack_with_timestamps_converts_back_to_the_same_ack((ack, frame) in with_receipts(), before in frames(), after in frames()) {
         // A frame without a length can only be the last one.
         let before: Vec<_> = before.into_iter().filter(|f| !matches!(f.ty, 0x08 | 0x09 | 0x0c | 0x0d | 0x30)).collect();
         for before in [&before[..], &[]] {
@@ -365,7 +365,7 @@ proptest! {
     }
 
     #[test]
-    fn any_ack_grows_and_any_range_is_restored_without_harm(
+    fn adding_and_removing_timestamps_never_panics(
         mut bytes in vec(any::<u8>(), 0..60),
         like in any::<bool>(),
         ack_len in 0..70usize,
@@ -390,7 +390,7 @@ proptest! {
     }
 
     #[test]
-    fn removing_any_range_is_harmless(payload in vec(any::<u8>(), 0..40), start in 0usize..50, end in 0usize..50) {
+    fn removing_any_range_never_panics(payload in vec(any::<u8>(), 0..40), start in 0usize..50, end in 0usize..50) {
         let mut after = payload.clone();
         let dropped = remove(&mut after, start..end);
         prop_assert!(dropped < payload.len() || dropped == 0);

@@ -30,7 +30,7 @@ const IN_UNITS_OF_8: &[u8] =
     &[0x02, 0x00, 0x05, 0x30, 0x01, 0x02, 0x00, 0x01, 0x09, 0x05, 0x02, 0x02, 0x01, 0x00, 0x01];
 
 #[test]
-fn drafts_example_is_read_and_written() {
+fn the_example_of_the_draft_round_trips() {
     let (frame, len) = AckReceiveTimestamps::decode(FRAME).unwrap();
     assert_eq!((len, frame.count), (FRAME.len(), 10));
     assert!(frame.ack.ranges().eq([96..=100, 87..=91]));
@@ -61,7 +61,7 @@ fn frame_with_ecn_counts_and_one_without_timestamps_are_read() {
 }
 
 #[test]
-fn coarser_units_do_not_drift() {
+fn coarse_units_do_not_accumulate_error() {
     let mut out = [0; 40];
     let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 3 };
     assert_eq!(
@@ -84,7 +84,7 @@ const ACKS: [&[u8]; 2] = [
 ];
 
 #[test]
-fn ack_becomes_the_drafts_example_and_an_ack_again() {
+fn ack_converts_to_the_draft_example_and_back() {
     let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 0 };
     let mut ecn = FRAME.to_vec();
     ecn[3] = 0x08;
@@ -108,7 +108,7 @@ fn ack_becomes_the_drafts_example_and_an_ack_again() {
 }
 
 #[test]
-fn ack_without_room_or_timestamps_stays() {
+fn ack_without_room_or_timestamps_is_unchanged() {
     let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 0 };
     for room in 0..8 {
         let mut bytes = [ACKS[0], &vec![0xee; room]].concat();
@@ -124,7 +124,7 @@ fn ack_without_room_or_timestamps_stays() {
 }
 
 #[test]
-fn only_such_a_frame_becomes_an_ack() {
+fn only_receive_timestamps_frames_become_acks() {
     for range in [0..FRAME.len() - 1, 1..FRAME.len(), 0..FRAME.len() + 9] {
         let mut payload = [FRAME, &[0x01]].concat();
         assert_eq!(restore_ack(&mut payload, range), 0);
@@ -166,7 +166,7 @@ fn other_timestamp_frames_take_precedence() {
 }
 
 #[test]
-fn what_does_not_fit_is_left_out() {
+fn timestamps_that_do_not_fit_are_omitted() {
     for (room, max_per_ack) in [(0, 64), (1, 64), (4, 64), (9, 64), (40, 3), (40, 0)] {
         let wanted = ReceiveTimestamps { max_per_ack, exponent: 0 };
         let mut out = vec![0; room];
@@ -182,7 +182,7 @@ fn what_does_not_fit_is_left_out() {
 }
 
 #[test]
-fn times_before_the_epoch_end_the_reading() {
+fn times_before_the_epoch_end_decoding() {
     // The second packet arrived 11 us before the first, which arrived 10 us after the epoch.
     let frame = [0x83, 0x17, 0x83, 0x07, 9, 0, 0, 0, 1, 0, 3, 10, 11, 1];
     let read = AckReceiveTimestamps::decode(&frame).unwrap().0;
@@ -207,7 +207,7 @@ fn times_before_the_epoch_end_the_reading() {
 }
 
 #[test]
-fn parameters_are_found_and_noise_under_them_is_none() {
+fn parameters_are_found_and_greased_ones_ignored() {
     let ours = ReceiveTimestamps { max_per_ack: 64, exponent: 3 };
     let mut parameters = Vec::new();
     ours.append(&mut parameters);
