@@ -148,7 +148,7 @@ fn peer(folder: &Path, name: &str, run: &str) {
 }
 
 #[test]
-fn unknown_failure_fails_the_run_and_missing_peer_is_skipped() {
+fn new_failures_fail_the_run_and_missing_peers_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     peer(folder.path(), "idle", "#!/bin/sh\nexit 0\n");
     let run = |more: &[&str]| {
@@ -186,7 +186,7 @@ fn unknown_failure_fails_the_run_and_missing_peer_is_skipped() {
 }
 
 #[test]
-fn signal_ends_the_run_and_its_children() {
+fn a_signal_stops_the_run_and_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = runner(folder.path());
     command

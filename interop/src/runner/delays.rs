@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_clock_offset_is_no_error() {
+    fn constant_clock_offset_causes_no_error() {
         let queueing = [0, 10, 30, 20, 0, 0].repeat(4);
         let direction = synthetic(&queueing, &[0; 24]);
         assert_eq!((direction.samples, direction.waited), (24, MeanMax { mean: 10.0, max: 30.0 }));

@@ -156,7 +156,7 @@ mod tests {
     const NOW: Duration = Duration::from_millis(300);
 
     #[test]
-    fn exit_reasons_differ_and_hanging_child_is_killed() {
+    fn exit_reasons_are_distinguished_and_hung_child_is_killed() {
         let go = AtomicBool::new(false);
         // Reached only if the child hangs.
         let long = Duration::from_secs(120);
