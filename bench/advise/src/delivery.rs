@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_needs_a_standing_queue() {
+    fn rate_is_measured_only_with_a_standing_queue() {
         let full = steady(|at| 20.0 + at / 10.0).rate(RateSource::Acknowledged, 20.0, 1_250.0);
         assert!((full.full.unwrap() / 1e6 - 1.0).abs() < 0.02, "{full:?}");
         let idle = steady(|at| 20.0 + at % 2.0).rate(RateSource::Acknowledged, 20.0, 1_250.0);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn coarser_bins_keep_all_bytes() {
+    fn merging_bins_keeps_all_bytes() {
         let mut bins = Bins::default();
         for i in 0..100_000 {
             bins.at(f64::from(i)).acked += 1.0;

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_is_read_as_it_was_written() {
+    fn a_written_scenario_parses_to_the_same_value() {
         let scenario = scenario();
         let text = scenario.to_toml(&["from 3 logs".into(), "two\nlines".into()]);
         assert!(text.starts_with("# from 3 logs\n# two lines\n"), "{text}");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_scenarios_are_refused_in_one_line() {
+    fn invalid_scenarios_are_refused_in_one_line() {
         let of = |change: fn(&mut Scenario)| {
             let mut scenario = scenario();
             change(&mut scenario);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stack_has_its_own_and_fathoms_controllers() {
+    fn every_stack_offers_native_and_fathom_controllers() {
         for stack in Stack::ALL {
             let few = available(*stack, Timestamps::Off, false);
             let all = available(*stack, Timestamps::Off, true);

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn without_responses_a_connection_counts_as_one() {
+    fn a_connection_without_responses_counts_as_one_response() {
         let connection = Observation { bytes: 70_000, ..Observation::default() };
         let observed = Observed { connections: vec![connection.clone()], ..Observed::default() };
         let objects = Objects::observed(&observed).unwrap();

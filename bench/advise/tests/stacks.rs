@@ -19,7 +19,7 @@ fn recorded(name: &str) -> PathBuf {
 }
 
 #[test]
-fn logs_of_four_other_servers_show_their_path() {
+fn paths_are_recovered_from_logs_of_four_other_servers() {
     for name in ["aioquic.qlog", "picoquic.qlog", "quic-go.sqlog", "ngtcp2.sqlog"] {
         let observed = observed(&recorded(name));
         let [connection] = &observed.connections[..] else {
@@ -66,7 +66,7 @@ fn is_the_path(found: &Observation, source: RateSource) {
 }
 
 #[test]
-fn recorded_log_of_quinn_shows_its_path() {
+fn path_is_recovered_from_a_recorded_quinn_log() {
     let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../qlog/tests/logs/quinn-0.11.sqlog");
     let observed = observed(&log);
     let [found] = &observed.connections[..] else { panic!("{:?}", observed.connections) };
@@ -77,7 +77,7 @@ fn recorded_log_of_quinn_shows_its_path() {
 }
 
 #[test]
-fn mvfsts_log_has_acknowledged_ranges_as_text() {
+fn acknowledged_ranges_as_text_of_mvfst_are_read() {
     let head = "{\"qlog_version\":\"draft-00\",\"traces\":[{\"events\":[[\"0\",\"transport\",\"connection_started\",{}]";
     let tail = "],\"event_fields\":[\"relative_time\",\"CATEGORY\",\"EVENT_TYPE\",\"DATA\"],\"configuration\":{\"time_units\":\"us\"},\
                 \"common_fields\":{\"dcid\":\"9c\"},\"vantage_point\":{\"type\":\"server\"}}]}";

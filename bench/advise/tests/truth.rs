@@ -276,7 +276,7 @@ fn ranking_is_that_of_a_direct_run() {
 /// One test for everything, because the catalogue can be extended only once per process and the
 /// logs are shared.
 #[test]
-fn logs_show_their_path_and_its_ranking() {
+fn path_and_ranking_are_recovered_from_simulated_logs() {
     let logged = Algorithm {
         name: "logged",
         aliases: &[],

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_lies_in_its_interval_and_equal_samples_have_one() {
+    fn ratio_interval_contains_the_true_ratio() {
         let a: Vec<f64> = (0..500).map(|n| 100.0 + f64::from(n % 37)).collect();
         let b: Vec<f64> = a.iter().map(|v| v * 2.0).collect();
         for draw in [Draw::Single, Draw::Blocks] {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_lies_in_its_interval_and_equal_pieces_have_one() {
+    fn difference_interval_contains_the_true_difference() {
         let made = |drawn: &[&f64]| mean(&mut drawn.iter().map(|v| **v).collect::<Vec<f64>>());
         let a: Vec<f64> = (0..40).map(|n| f64::from(n % 7)).collect();
         let b: Vec<f64> = a.iter().map(|v| v + 5.0).collect();

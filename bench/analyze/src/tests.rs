@@ -92,7 +92,7 @@ fn random_losses_are_not_predicted() {
 }
 
 #[test]
-fn losses_of_a_full_queue_are_predicted() {
+fn losses_from_a_full_queue_are_predicted() {
     // A queue that fills and overflows, with some noise: losses come at the top of each ramp.
     let rtts: Vec<f64> = noise(4_000)
         .iter()
@@ -137,7 +137,7 @@ fn few_losses_give_no_conclusion() {
 }
 
 #[test]
-fn file_is_compared_with_itself_and_a_slower_one() {
+fn a_file_is_compared_with_itself_and_a_slower_file() {
     let rtts = noise(2_000);
     let slower: Vec<f64> = rtts.iter().map(|r| r * 1.5).collect();
     let of = |rtts: &[f64], lost: usize| gathered(&log(rtts, move |n| n % lost == 0));
@@ -164,7 +164,7 @@ fn file_is_compared_with_itself_and_a_slower_one() {
 }
 
 #[test]
-fn responses_of_tables_and_logs() {
+fn responses_are_read_from_tables_and_logs() {
     let mut text = String::from("intended_s,start_s,total_ms,bytes,status\n");
     for n in 0..500 {
         let _ = writeln!(
@@ -211,7 +211,7 @@ fn event(at: u32, name: &str, data: &str) -> String {
 }
 
 #[test]
-fn response_times_until_handed_over_are_refused() {
+fn response_times_ending_at_handover_to_quic_are_refused() {
     let packet = |way: &str, at, length: u32| {
         let frames = format!(
             "\"frames\":[{{\"frame_type\":\"stream\",\"stream_id\":0,\"offset\":0,\"length\":{length}}}]"
@@ -414,7 +414,7 @@ fn acknowledged(rtts: &[f64], path: impl Fn(usize) -> Option<u32>) -> String {
 }
 
 #[test]
-fn equal_round_trips_of_two_acks_are_two_samples() {
+fn equal_rtts_of_two_acks_are_two_samples() {
     let source = gathered(&acknowledged(&[40.0; 50], |_| None));
     assert_eq!(source.connections[0].series.samples.len(), 50);
     assert!(source.warnings.is_empty(), "{:?}", source.warnings);
@@ -438,7 +438,7 @@ fn events_of_other_paths_are_left_out_with_a_warning() {
 }
 
 #[test]
-fn the_initial_round_trip_is_no_sample() {
+fn initial_rtt_is_not_a_sample() {
     let text = acknowledged(&[600.0; 5], |_| None);
     let (head, tail) = text.split_once('\n').unwrap();
     let guess = "{\"time\":0,\"name\":\"recovery:metrics_updated\",\"data\":{\"latest_rtt\":333,\"smoothed_rtt\":333,\"min_rtt\":333}}";

@@ -25,7 +25,7 @@ fn group(stack: &str, stop: &str, network: &str, traffic: &str) -> GroupOutcome 
 }
 
 #[test]
-fn failed_requests_have_the_reason_of_their_connection() {
+fn failed_requests_report_the_error_of_their_connection() {
     for stack in stacks() {
         // The queue delays handshakes by 60 s, and connections give up after 2 s.
         let g = group(
@@ -43,7 +43,7 @@ fn failed_requests_have_the_reason_of_their_connection() {
 }
 
 #[test]
-fn a_user_who_gives_up_is_a_reason() {
+fn a_user_who_gives_up_is_a_reported_reason() {
     let g = group(
         "quinn",
         "10s",
@@ -72,7 +72,7 @@ fn seconds(g: &GroupOutcome) -> f64 {
 }
 
 #[test]
-fn without_a_limit_flow_control_binds_on_no_stack() {
+fn unlimited_flow_control_limits_no_stack() {
     // Rate in Mbps, RTT in ms, queue in packets, body in MB. No queue overflows, so only windows
     // can limit a transfer.
     for (rate, rtt, queue, megabytes) in
@@ -109,7 +109,7 @@ fn without_a_limit_flow_control_binds_on_no_stack() {
 const OVERSHOOT: &str = "link = \"200Mbps\"\ndelay = \"125ms\"\nqueue = \"droptail:1000p\"";
 
 #[test]
-fn thousands_of_gaps_in_a_stream_end_no_connection() {
+fn thousands_of_gaps_in_a_stream_close_no_connection() {
     for stack in stacks() {
         for window in ["none", "30000p"] {
             let g = download(stack, OVERSHOOT, 20, &format!("max-window = \"{window}\""));
@@ -120,7 +120,7 @@ fn thousands_of_gaps_in_a_stream_end_no_connection() {
 }
 
 #[test]
-fn the_stacks_own_windows_cap_a_long_fat_pipe() {
+fn default_windows_of_stacks_cap_a_long_fat_pipe() {
     // A window of 1.25 MB per RTT of 100 ms allows 12.5 MB/s, a tenth of the link: 20 MB take at
     // least 1.6 s. quiche tunes its window, so it is not tested here.
     let network = "link = \"1Gbps\"\ndelay = \"50ms\"\nqueue = \"droptail:20000p\"";

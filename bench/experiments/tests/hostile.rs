@@ -87,7 +87,7 @@ fn none_gains(controller: &str) {
 }
 
 #[test]
-fn misreports_to_sync_gain_nothing_over_reno() {
+fn misreports_to_sync_are_no_faster_than_reno() {
     none_gains("sync");
 }
 
@@ -129,7 +129,7 @@ fn the_misreports_reach_the_sender() {
 }
 
 #[test]
-fn the_limit_bounds_misreporting_receivers() {
+fn trust_limit_bounds_misreporting_receivers() {
     let (name, misreport) = MISREPORTS[0];
     let gain = mean("reno", None) / mean("sync:trust=full", Some(misreport));
     println!("sync:trust=full, {name}: {gain:.3}");

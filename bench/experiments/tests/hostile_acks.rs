@@ -229,7 +229,7 @@ fn share(controller: &str, misreport: ClockMisreport, marks: bool) -> f64 {
 }
 
 #[test]
-fn false_acks_gain_no_more_than_they_do_with_reno() {
+fn false_acks_gain_no_more_than_with_reno() {
     for marks in [false, true] {
         let honest = share("reno", ClockMisreport::None, marks);
         println!("{}: reno {honest:.3}", if marks { "a queue that marks" } else { "drop-tail" });
@@ -252,7 +252,7 @@ fn false_acks_gain_no_more_than_they_do_with_reno() {
 }
 
 #[test]
-fn the_misreports_reach_the_sender() {
+fn the_false_acks_reach_the_sender() {
     for misreport in MISREPORTS {
         let changed = ["reno", "sync", "sync:signal=rtt"].into_iter().any(|controller| {
             share(controller, misreport, true).to_bits()

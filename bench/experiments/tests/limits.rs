@@ -47,7 +47,7 @@ fn stacks() -> impl Iterator<Item = &'static str> {
 }
 
 #[test]
-fn random_loss_is_named_with_mathis_rate() {
+fn random_loss_limit_is_reported_with_the_mathis_rate() {
     let lossy = PathSpec { loss: Some("1%".into()), ..path("50Mbps", "40ms") };
     for stack in stacks() {
         let c = compared(stack, &["reno"], "bulk:1x4MB@0ms", lossy.clone(), "none");
@@ -71,7 +71,7 @@ fn random_loss_is_named_with_mathis_rate() {
 }
 
 #[test]
-fn reordering_alone_is_spurious_loss() {
+fn reordering_alone_is_reported_as_spurious_loss() {
     // This queue never drops. quiche undoes its reductions and would overflow a shorter queue.
     let queue = Some("droptail:5000p".into());
     let disorder =
@@ -90,7 +90,7 @@ fn reordering_alone_is_spurious_loss() {
 }
 
 #[test]
-fn flow_control_is_said_first() {
+fn flow_control_limit_is_reported_first() {
     for stack in stacks() {
         // A window of 20 packets per RTT of 100 ms allows 2.2 of 50 Mbps.
         let c = compared(stack, &["reno"], "bulk:1x1MB@0ms", path("50Mbps", "100ms"), "20p");
@@ -112,7 +112,7 @@ fn flow_control_is_said_first() {
 }
 
 #[test]
-fn live_media_below_the_rate_is_limited_by_the_application() {
+fn live_media_below_link_rate_is_application_limited() {
     for stack in ["quinn", "noq"] {
         let workload = "media:1 at 1Mbps 30fps deadline 200ms for 5s";
         let c = compared(stack, &["cubic"], workload, path("50Mbps", "30ms"), "none");
@@ -126,7 +126,7 @@ fn live_media_below_the_rate_is_limited_by_the_application() {
 }
 
 #[test]
-fn a_response_in_a_large_initial_window_is_said() {
+fn response_within_the_initial_window_is_reported() {
     let c = compared(
         "quinn",
         &["native:cubic", "native:bbr"],
@@ -144,7 +144,7 @@ fn a_response_in_a_large_initial_window_is_said() {
 }
 
 #[test]
-fn policers_and_queues_are_told_apart() {
+fn policers_and_queues_are_distinguished() {
     let policed = PathSpec { policer: Some("5Mbps,burst=30kB".into()), ..path("50Mbps", "40ms") };
     for (path, says, not) in [
         (policed, "the policer (", "the queue"),
@@ -171,7 +171,7 @@ fn policers_and_queues_are_told_apart() {
 
 #[cfg(feature = "quiche")]
 #[test]
-fn reductions_that_quiche_cubic_takes_back_are_counted_and_said() {
+fn undone_reductions_of_quiche_cubic_are_reported() {
     let lossy = PathSpec { loss: Some("0.5%".into()), ..path("50Mbps", "40ms") };
     let plan = |controller: &str, stack| {
         compared(stack, &[controller], "bulk:1x10MB@0ms", lossy.clone(), "none")
@@ -193,7 +193,7 @@ fn reductions_that_quiche_cubic_takes_back_are_counted_and_said() {
 }
 
 #[test]
-fn seeds_of_a_scenario_without_chance_are_one_run() {
+fn deterministic_scenario_runs_once_for_all_seeds() {
     let plan = Plan {
         seeds: 3,
         ..compared("quinn", &["reno", "cubic"], "bulk:1x500kB@0ms", path("10Mbps", "20ms"), "none")

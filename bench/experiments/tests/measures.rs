@@ -56,7 +56,7 @@ fn value(outcome: &Outcome, key: &str) -> f64 {
 }
 
 #[test]
-fn losses_are_those_of_datagrams_sent_after_the_warm_up() {
+fn losses_count_only_datagrams_sent_after_the_warm_up() {
     for &stack in STACKS {
         for (workload, link) in [("flows:2", "left-right"), ("uploads:1x100MB@1s", "right-left")] {
             if stack == "tcp" && link == "right-left" {
@@ -95,7 +95,7 @@ fn losses_are_those_of_datagrams_sent_after_the_warm_up() {
 /// Connections that end before or after the end of the warm-up are counted over the same span as
 /// connections that last.
 #[test]
-fn connections_that_end_are_counted_over_the_same_span() {
+fn ended_connections_count_over_the_same_span() {
     for &stack in STACKS {
         let outcome =
             lossy(stack, LAST_TEN, "workload = \"flows:60x100kB@18s\"\ncontroller = \"reno\"");
@@ -171,7 +171,7 @@ fn counters(outcome: &Outcome) -> Vec<(&'static str, f64)> {
 /// The counts before and after a time add up to the counts of the whole run: all counters begin at
 /// the same time.
 #[test]
-fn what_is_counted_after_a_warm_up_and_before_it_is_the_whole() {
+fn counts_before_and_after_the_warm_up_add_up() {
     for &stack in STACKS {
         for controller in ["reno", "vegas"] {
             let run = |times: &str| {
@@ -235,7 +235,7 @@ fn what_is_counted_after_a_warm_up_and_before_it_is_the_whole() {
 /// Seven requests, one every two seconds from 0 s on, over a path that carries nothing from 2 to 3
 /// s and from 6 to 9 s. Users wait for one second.
 #[test]
-fn requests_count_by_when_they_began() {
+fn requests_are_counted_by_their_start_time() {
     for &stack in STACKS {
         let run = |times: &str| {
             outcome(&format!(

@@ -371,7 +371,7 @@ fn summary(name: impl Debug, mut errors: Vec<f64>) -> (f64, f64, f64) {
 }
 
 #[test]
-fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
+fn a_longer_reverse_path_changes_only_the_rtt() {
     for offer in [LEAN, PAPER, TIMESTAMP, RECEIVE] {
         let change = Time::from_millis(4_000);
         let o = run(&Setup {
@@ -453,7 +453,7 @@ fn the_estimate_tracks_the_queue() {
 }
 
 #[test]
-fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
+fn clock_drift_and_offset_are_not_taken_for_queueing() {
     // The clock starts 20 s before the wrap of 2^32 us, and runs up to half a millisecond per
     // second fast or slow: the worst of Mills' survey (Sync-TCP §5.3).
     for (ppm, offer) in [
@@ -483,7 +483,7 @@ fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
 }
 
 #[test]
-fn sync_refuses_a_peer_without_the_extension_and_says_why() {
+fn sync_refuses_a_peer_without_the_extension_with_a_reason() {
     // The server needs one-way delay, but the client does not support the extension.
     let o = run(&Setup { server: "sync", client_offer: Extension::OFF, ..Setup::default() });
     let error = format!("{:?}", o.client.expect_err("refused"));
@@ -504,7 +504,7 @@ fn sync_refuses_a_peer_without_the_extension_and_says_why() {
 }
 
 #[test]
-fn sync_runs_on_rtt_where_the_user_said_so() {
+fn sync_runs_on_rtt_when_configured() {
     for server in ["sync:signal=rtt", "sync:signal=either", "reno"] {
         let chunks = (1, 300_000, Duration::ZERO);
         let o = run(&Setup { server, client_offer: Extension::OFF, chunks, ..Setup::default() });
@@ -582,7 +582,7 @@ fn receive_timestamps_are_exchanged_and_cost_little() {
 
 /// The client announces that it stamps its packets, but stamps none.
 #[test]
-fn a_client_that_withholds_its_timestamps_is_served_as_by_reno() {
+fn a_client_withholding_timestamps_is_served_as_with_reno() {
     let held = |server| run(&Setup { server, client_stamp: Some(&[]), ..Setup::default() });
     let (sync, reno) = (held("sync"), held("reno"));
     assert_eq!((sync.client.ok(), reno.client.ok()), (Some(2_000_000), Some(2_000_000)));

@@ -167,7 +167,7 @@ fn a_queue_is_told(stack: Stack, timestamps: Timestamps) -> [f64; 3] {
 
 /// One test for all stacks, because the logs are shared by all controllers of the process.
 #[test]
-fn every_frame_tells_the_forward_delay_on_every_stack() {
+fn every_frame_type_yields_forward_delays_on_every_stack() {
     crate::extend_catalogue();
     for stack in Stack::ALL {
         let frames = [Timestamps::Lean, Timestamps::Timestamp, Timestamps::Receive];

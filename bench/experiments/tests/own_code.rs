@@ -31,7 +31,7 @@ fn fingerprints() {
 }
 
 #[test]
-fn another_build_makes_other_fingerprints_of_its_own_controllers_only() {
+fn another_build_changes_only_fingerprints_of_own_controllers() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = std::env::current_exe().expect("this program");
     let other = folder.path().join("other");

@@ -78,7 +78,7 @@ fn every_transfer_completes() {
 }
 
 #[test]
-fn packets_shrink_under_the_crowd_and_grow_back_after_it() {
+fn packets_shrink_under_load_and_grow_back_afterwards() {
     let reno = shares("reno");
     assert!(
         crowded("reno").all(|second| reno.size_median[second] >= FULL - 8.0),
@@ -93,7 +93,7 @@ fn packets_shrink_under_the_crowd_and_grow_back_after_it() {
 }
 
 #[test]
-fn the_committed_figure_is_the_one_drawn() {
+fn committed_figure_matches_the_drawing() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures/packet-size-quiche.svg");
     let drawn = svg();

@@ -75,7 +75,7 @@ fn a_trace_carries_its_mean_rate() {
 }
 
 #[test]
-fn a_step_of_the_rate_counts_from_its_time() {
+fn a_rate_step_takes_effect_at_its_time() {
     // 4 MB in the first 2 s at 16 Mbps; then 2 MB at 4 Mbps take 4 s.
     let path = "rtt = \"20ms\"\nrate = \"16Mbps\"\nevents = [\"rate:4Mbps@2s\"]";
     let took = millis(&transfer(path, "flows:1x6MB", 1));
@@ -83,7 +83,7 @@ fn a_step_of_the_rate_counts_from_its_time() {
 }
 
 #[test]
-fn losses_are_counted_and_survived() {
+fn transfers_complete_despite_losses_which_are_counted() {
     let path = "rtt = \"20ms\"\nrate = \"20Mbps\"\nloss = \"2%\"\nup-loss = \"0%\"\nduplicate = \"1%\"\ncorrupt = \"1%\"\nreorder = \"1%\"";
     for seed in 1..=3 {
         let outcome = transfer(path, "flows:1x5MB", seed);
@@ -107,7 +107,7 @@ fn losses_are_counted_and_survived() {
 }
 
 #[test]
-fn a_blackout_holds_a_transfer_up_and_ends() {
+fn a_blackout_delays_a_transfer_and_ends() {
     let path = |event: &str| format!("rtt = \"20ms\"\nrate = \"20Mbps\"{event}");
     let whole = millis(&transfer(&path(""), "flows:1x5MB", 1));
     let dark = transfer(&path("\nevents = [\"blackout:2s@1s\"]"), "flows:1x5MB", 1);
@@ -117,7 +117,7 @@ fn a_blackout_holds_a_transfer_up_and_ends() {
 }
 
 #[test]
-fn waiting_for_opportunities_does_not_fill_a_direction() {
+fn waiting_for_opportunities_does_not_count_as_utilisation() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("aggregated.trace");
     // 40 opportunities at once every 20 ms: 24 Mbps on average, with gaps.
@@ -141,7 +141,7 @@ fn waiting_for_opportunities_does_not_fill_a_direction() {
 }
 
 #[test]
-fn a_path_whose_mtu_falls_is_survived_on_every_stack() {
+fn every_stack_survives_a_falling_mtu() {
     let path = "rtt = \"20ms\"\nrate = \"20Mbps\"\nevents = [\"mtu:1250@500ms\"]";
     for stack in fathom_experiments::stack::Stack::ALL {
         for settings in ["", "mtu-discovery = true"] {
@@ -157,7 +157,7 @@ fn a_path_whose_mtu_falls_is_survived_on_every_stack() {
 }
 
 #[test]
-fn discovery_begins_small_and_grows() {
+fn mtu_discovery_begins_small_and_grows() {
     let path = "rtt = \"20ms\"\nrate = \"20Mbps\"";
     for stack in fathom_experiments::stack::Stack::ALL {
         let packets = |settings: &str| {
@@ -174,7 +174,7 @@ fn discovery_begins_small_and_grows() {
 }
 
 #[test]
-fn a_shallow_policer_drops_more_of_bundles() {
+fn a_shallow_policer_drops_more_bundled_packets() {
     // A bucket of eight packets, which 300 Mbps fill in 0.3 ms.
     let path = "rtt = \"10ms\"\nrate = \"1Gbps\"\npolicer = \"300Mbps,burst=12kB\"\nup-policer = \"200Mbps,burst=1MB\"";
     for stack in fathom_experiments::stack::Stack::ALL {
@@ -192,7 +192,7 @@ fn a_shallow_policer_drops_more_of_bundles() {
 }
 
 #[test]
-fn a_run_that_an_mtu_stops_names_it() {
+fn a_run_stopped_by_an_mtu_event_names_the_event() {
     let error = fathom_experiments::scenario::RunError::Collapsed {
         controller: "cubic".into(),
         event: Some("mtu:1250@4s".parse().expect("an event")),
@@ -209,7 +209,7 @@ fn a_run_that_an_mtu_stops_names_it() {
 }
 
 #[test]
-fn a_hold_loses_nothing_and_ends() {
+fn a_hold_loses_no_packet_and_ends() {
     let path = |events: &str| {
         format!("rtt = \"20ms\"\nrate = \"20Mbps\"\nqueue = \"droptail:1000p\"{events}")
     };
@@ -223,7 +223,7 @@ fn a_hold_loses_nothing_and_ends() {
 }
 
 #[test]
-fn a_policer_drops_and_a_queue_does_not() {
+fn a_policer_drops_what_a_queue_would_keep() {
     let path = "rtt = \"20ms\"\nrate = \"100Mbps\"\npolicer = \"5Mbps,burst=50kB\"\nup-policer = \"100Mbps,burst=1MB\"";
     let outcome = transfer(path, "flows:1x2MB", 1);
     let link = &outcome.links["left-right"];
@@ -232,7 +232,7 @@ fn a_policer_drops_and_a_queue_does_not() {
 }
 
 #[test]
-fn clients_of_a_range_differ_in_their_rtt() {
+fn clients_of_an_rtt_range_have_different_rtts() {
     // Two round trips each; hosts add up to 60 ms to the smallest RTT.
     let outcome = transfer("rtt = \"20ms..80ms\"\nrate = \"100Mbps\"", "flows:60x1kB@60s", 1);
     let times = outcome.groups["transfer"].times.as_ref().expect("times");
@@ -240,7 +240,7 @@ fn clients_of_a_range_differ_in_their_rtt() {
 }
 
 #[test]
-fn the_same_path_and_seed_are_the_same_run() {
+fn same_path_and_seed_give_the_same_run() {
     let path = "preset = \"lte\"\nloss = \"bursts:loss=1%,length=3\"\njitter = \"normal:2ms\"";
     let hash = |seed| transfer(path, "flows:1x1MB", seed).trace_hash;
     assert!(hash(1) == hash(1) && hash(1) != hash(2));

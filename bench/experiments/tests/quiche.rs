@@ -147,7 +147,7 @@ fn fixed(window: u64, size: u16, hold_ms: u64) -> Arc<dyn ControllerConfig> {
 }
 
 #[test]
-fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
+fn a_send_delay_slows_the_sender_but_not_its_rtt_samples() {
     let mut times = Vec::new();
     for hold in [0, 20, 60] {
         let (log, r) = download(fixed(24_000, FULL, hold), 100, 600_000);
@@ -177,7 +177,7 @@ fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
 }
 
 #[test]
-fn small_packets_carry_a_window_per_round_trip_and_the_wire_sees_them() {
+fn small_packets_carry_one_window_per_rtt() {
     for size in [FULL, 500, 250] {
         let (_, r) = download(fixed(30_000, size, 0), 100, 1_500_000);
         // 30 kB per 40 ms. The header, tag and STREAM header of each packet (about 45 bytes) are
@@ -199,7 +199,7 @@ fn small_packets_carry_a_window_per_round_trip_and_the_wire_sees_them() {
 }
 
 #[test]
-fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
+fn bytes_in_flight_exceed_the_window_by_less_than_a_packet() {
     for (size, hold) in [(FULL, 0), (250, 0), (FULL, 10)] {
         let (log, _) = download(fixed(36_000, size, hold), 100, 800_000);
         let mut bytes = 0;
@@ -275,7 +275,7 @@ fn the_one_way_delay_tracks_the_queue() {
 /// request fails because of it. With each of these queues, at least one block has to wait (the
 /// load is computed with quinn's costs).
 #[test]
-fn large_requests_wait_for_room() {
+fn large_requests_wait_for_window_room() {
     for queue in ["droptail:136p", "droptail:10p"] {
         let plan = Plan {
             controllers: vec!["reno".into()],

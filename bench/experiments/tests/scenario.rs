@@ -28,7 +28,7 @@ fn sdc(controller: &str) -> String {
 }
 
 #[test]
-fn flows_that_last_fill_the_link_with_packets_of_the_wanted_size() {
+fn long_flows_fill_the_link_with_packets_of_the_set_size() {
     let (outcome, _) = outcome(&sdc("reno"), 1);
     let link = &outcome.links["left-right"];
     assert!(link.utilisation_percent > 85.0, "{link:?}");
@@ -42,7 +42,7 @@ fn flows_that_last_fill_the_link_with_packets_of_the_wanted_size() {
 }
 
 #[test]
-fn a_seed_gives_a_run_and_another_seed_another() {
+fn runs_repeat_by_seed_and_differ_between_seeds() {
     let hash = |seed| outcome(&sdc("sdc"), seed).0.trace_hash;
     let first = hash(1);
     assert_eq!(first, hash(1), "FATHOM: the same seed, other packets");
@@ -107,7 +107,7 @@ fn failed_requests_are_not_counted_as_completed() {
 }
 
 #[test]
-fn web_traffic_says_what_load_it_offers() {
+fn web_traffic_reports_the_load_it_offers() {
     let text = dumbbell(
         "400 responses",
         "link = \"10Mbps\"\nqueue = \"droptail:100p\"",

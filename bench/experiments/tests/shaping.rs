@@ -271,7 +271,7 @@ fn ms(d: Duration) -> f64 {
 }
 
 #[test]
-fn a_hold_is_in_the_stacks_rtt_and_not_in_the_controllers() {
+fn send_delay_is_in_the_rtt_of_the_stack_only() {
     for (hold, from, to) in [(0, 40.0, 48.0), (20, 59.0, 68.0)] {
         for (stack, o) in
             both(&Setup { turns: turns(24_000, &[(1, MTU, hold)]), down: 600_000, up: 0 })
@@ -294,7 +294,7 @@ fn a_hold_is_in_the_stacks_rtt_and_not_in_the_controllers() {
 }
 
 #[test]
-fn holds_that_come_and_go_never_shorten_a_round_trip() {
+fn changing_send_delays_never_shorten_an_rtt_sample() {
     let t = turns(24_000, &[(30, MTU, 0), (30, MTU, 20), (10, MTU, 5), (30, MTU, 60)]);
     for (stack, o) in both(&Setup { turns: t, down: 1_500_000, up: 0 }) {
         let least = o.rtts().map(|r| r.latest).min().expect("acknowledgements");
@@ -333,7 +333,7 @@ fn in_flight(log: &[Record]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
+fn bytes_in_flight_exceed_the_window_by_less_than_a_packet() {
     for t in [
         &[(1, MTU, 0)][..],
         &[(1, 250, 0)],
@@ -357,7 +357,7 @@ fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
 }
 
 #[test]
-fn small_packets_carry_a_window_per_round_trip() {
+fn small_packets_carry_one_window_per_rtt() {
     for (size, overhead) in [(MTU, 45.0), (500, 45.0), (250, 45.0)] {
         for (stack, o) in
             both(&Setup { turns: turns(30_000, &[(1, size, 0)]), down: 1_500_000, up: 0 })

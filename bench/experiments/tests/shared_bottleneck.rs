@@ -49,7 +49,7 @@ fn ends(outcome: &Outcome) -> Vec<f64> {
 }
 
 #[test]
-fn all_stacks_share_one_bottleneck_and_every_seed_has_one_course() {
+fn stacks_share_one_bottleneck_and_runs_repeat_by_seed() {
     let c = of(&["reno", "sync:signal=either"]);
     let (first, again, other) = (outcome(&c, 1), outcome(&c, 1), outcome(&c, 2));
     assert_eq!((ends(&first), &first.trace_hash), (ends(&again), &again.trace_hash));
@@ -64,7 +64,7 @@ fn all_stacks_share_one_bottleneck_and_every_seed_has_one_course() {
 }
 
 #[test]
-fn the_same_controller_has_its_share_on_every_stack() {
+fn the_same_controller_starves_on_no_stack() {
     // Reno against itself. Each stack acknowledges and detects losses in its own way, which shifts
     // the shares but starves no flow.
     let times = ends(&outcome(&of(&["reno"]), 3));

@@ -30,7 +30,7 @@ fn pick<'a>(c: &'a Comparison, controller: &str, stack: Stack) -> &'a ComparedRu
 }
 
 #[test]
-fn every_controller_runs_on_every_stack_and_is_asked_the_same() {
+fn every_controller_serves_the_same_requests_on_every_stack() {
     let names: Vec<&str> = CATALOGUE.iter().map(|e| e.name).collect();
     let c = run(&bulk("bulk:6x200kB@40ms", &names));
     assert_eq!(c.runs.len(), names.len() * Stack::ALL.len());
@@ -55,7 +55,7 @@ fn every_controller_runs_on_every_stack_and_is_asked_the_same() {
 }
 
 #[test]
-fn without_losses_the_stacks_agree_to_a_hundredth() {
+fn stacks_agree_within_1_percent_without_losses() {
     let c = run(&bulk("bulk:1x100kB", &["reno", "cubic", "sync:signal=rtt", "vegas", "highspeed"]));
     for name in ["reno", "cubic", "highspeed"] {
         let quinn = pick(&c, name, Stack::Quinn).times().expect("responses").mean_ms;
@@ -75,7 +75,7 @@ fn without_losses_the_stacks_agree_to_a_hundredth() {
 /// Two runs with one seed are equal, unless the table of stacks lists the controller as unseeded.
 /// If a listed controller gains a seed, this test fails: remove the controller from the table.
 #[test]
-fn a_seed_repeats_every_controller_that_has_one() {
+fn runs_of_seeded_controllers_repeat() {
     // Long enough for several probes of BBRv3, which follow each other after 2 to 3 s.
     const ATTEMPTS: usize = 12;
     for stack in Stack::ALL {
@@ -102,7 +102,7 @@ fn a_seed_repeats_every_controller_that_has_one() {
 }
 
 #[test]
-fn the_stacks_own_controllers_run_by_name() {
+fn native_controllers_run_by_name() {
     for stack in Stack::ALL {
         let names: Vec<String> = stack.natives().iter().map(|n| format!("native:{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -121,7 +121,7 @@ fn the_stacks_own_controllers_run_by_name() {
 }
 
 #[test]
-fn marks_slow_senders_down_without_a_drop() {
+fn ecn_marks_slow_senders_down_without_a_drop() {
     // The queue marks packets long before it is full. If senders ignored the marks, it would fill.
     let marking = "red:min=5p,max=200p,limit=400p,w=0.2,maxp=1,ecn=on";
     let c = run(&Plan { queue: marking.into(), ..bulk("bulk:4x1MB@50ms", &["reno"]) });
@@ -193,7 +193,7 @@ fn sdc_keeps_eight_packets_in_the_window_of_a_hundred_flows_on_10_mbps() {
 }
 
 #[test]
-fn packets_shrink_when_the_window_is_small_and_the_wire_sees_it() {
+fn packets_shrink_when_the_window_is_small() {
     let c = run(&bulk("bulk:100x120kB@1ms", &["reno", "packet-size"]));
     for stack in Stack::ALL {
         let (reno, small) = (pick(&c, "reno", *stack), pick(&c, "packet-size", *stack));
@@ -221,7 +221,7 @@ fn packets_shrink_when_the_window_is_small_and_the_wire_sees_it() {
 }
 
 #[test]
-fn lean_and_paper_lead_sync_the_same_way() {
+fn sync_performs_alike_with_lean_and_paper_timestamps() {
     const SEEDS: u64 = 3;
     let runs = |timestamps| {
         let plan = Plan {
@@ -266,7 +266,7 @@ fn lean_and_paper_lead_sync_the_same_way() {
 }
 
 #[test]
-fn a_run_is_the_same_every_time_on_every_stack() {
+fn runs_repeat_on_every_stack() {
     let plan = Plan {
         queue: "red".into(),
         ..bulk("bulk:10x100kB@20ms", &["sync", "sdc", "packet-size/sync"])

@@ -83,7 +83,7 @@ fn all_stacks_deliver_at_the_rate_of_the_link() {
 }
 
 #[test]
-fn reno_alone_is_the_same_on_both() {
+fn reno_behaves_the_same_on_quinn_and_noq() {
     let [quinn, noq] = pair("reno");
     assert!(
         quinn.group().loss_reductions >= 2,
@@ -110,7 +110,7 @@ fn reno_alone_is_the_same_on_both() {
 }
 
 #[test]
-fn sync_alone_is_alike_on_both() {
+fn sync_behaves_similarly_on_quinn_and_noq() {
     let [quinn, noq] = pair("sync");
     // Sync-TCP keeps the queue short with early reductions. Every burst affects which sample
     // crosses the threshold first.
@@ -128,7 +128,7 @@ fn sync_alone_is_alike_on_both() {
 }
 
 #[test]
-fn quiche_beside_them_is_alike() {
+fn quiche_behaves_similarly_to_quinn() {
     // quiche neither paces nor delays ACK frames, which matters little alone on a link.
     for controller in CONTROLLERS {
         let (quinn, quiche) = (run(controller, Stack::Quinn), run(controller, Stack::Quiche));
@@ -148,7 +148,7 @@ fn quiche_beside_them_is_alike() {
 }
 
 #[test]
-fn the_committed_figure_is_the_one_drawn() {
+fn committed_figure_matches_the_drawing() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures/stacks-windows.svg");
     let drawn = svg();
     if std::env::var_os("FATHOM_DRAW").is_some() {

@@ -53,7 +53,7 @@ fn a_response_of_one_segment_takes_two_round_trips() {
 }
 
 #[test]
-fn slow_start_takes_the_round_trips_of_its_window() {
+fn slow_start_takes_the_computed_round_trips() {
     // 20 segments of 1380 bytes. The receiver acknowledges every second segment, and the window of
     // two segments grows by one segment per ACK.
     let o = outcome(
@@ -78,7 +78,7 @@ fn slow_start_takes_the_round_trips_of_its_window() {
 }
 
 #[test]
-fn long_flows_fill_a_link_with_every_recovery() {
+fn long_flows_fill_a_link_with_every_loss_recovery() {
     for recovery in ["reno", "newreno", "sack"] {
         let o = outcome(
             "60s",
@@ -97,7 +97,7 @@ fn long_flows_fill_a_link_with_every_recovery() {
 }
 
 #[test]
-fn web_traffic_completes_and_repeats_itself() {
+fn web_traffic_completes_and_runs_repeat() {
     let web = |controller: &str, connections: &str| {
         outcome(
             "400 responses",
@@ -122,7 +122,7 @@ fn web_traffic_completes_and_repeats_itself() {
 }
 
 #[test]
-fn what_only_quic_has_is_refused() {
+fn quic_only_features_are_refused() {
     let text = |extra: &str| {
         format!(
             "stop = \"10s\"\nstack = \"tcp\"\n[network]\ntopology = \"dumbbell\"\n[[traffic]]\nname = \"t\"\nfrom = \"left\"\nto = \"right\"\nworkload = \"flows:1\"\ncontroller = \"reno\"\n{extra}"
@@ -166,7 +166,7 @@ fn every_response_completes_whatever_the_queue_drops() {
 
 /// Steps from TCP to QUIC, each added to the ones before.
 #[test]
-fn with_probes_large_handshakes_and_close_every_response_completes() {
+fn responses_complete_with_each_step_towards_quic() {
     let steps = [
         "recovery = \"sack\", probes = 1",
         "recovery = \"sack\", probes = 2",

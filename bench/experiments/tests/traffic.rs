@@ -61,7 +61,7 @@ fn a_page_of_known_objects_takes_the_computed_time() {
 }
 
 #[test]
-fn a_page_on_an_idle_fast_link_waits_for_each_wave() {
+fn each_wave_of_a_page_costs_a_round_trip() {
     let load = |waves: &str| {
         of("quinn", "1 responses", "1Gbps", &format!("pages:1/s with {waves}"), "")
             .times
@@ -92,7 +92,7 @@ fn no_more_requests_are_open_than_allowed() {
 }
 
 #[test]
-fn the_pages_are_the_same_whoever_answers() {
+fn pages_do_not_depend_on_controller_or_stack() {
     let hash = |controller: &str, stack: &str| {
         let text = scenario(stack, "40 responses", "50Mbps", &group("g", "pages:2/s", ""));
         let outcome = outcome(&text.replace("reno", controller)).0;
@@ -106,7 +106,7 @@ fn the_pages_are_the_same_whoever_answers() {
 }
 
 #[test]
-fn pages_offer_the_wanted_load_and_nothing_fails() {
+fn pages_offer_the_requested_load_without_failures() {
     let (outcome, _) =
         outcome(&scenario("quinn", "300s", "50Mbps", &group("g", "pages:40% of 50Mbps", "")));
     let g = &outcome.groups["g"];
@@ -138,7 +138,7 @@ fn pages_offer_the_wanted_load_and_nothing_fails() {
 }
 
 #[test]
-fn users_of_pages_give_up_and_failures_are_no_responses() {
+fn abandoned_pages_are_failures_and_not_responses() {
     let g = of("quinn", "60s", "1Mbps", "pages:1/s", "patience = \"5s\"");
     let pages = g.pages.unwrap();
     assert!(
@@ -152,7 +152,7 @@ fn users_of_pages_give_up_and_failures_are_no_responses() {
 }
 
 #[test]
-fn uploads_travel_up_under_the_groups_controller() {
+fn uploads_use_the_controller_of_their_group() {
     for &stack in STACKS {
         let (outcome, _) =
             outcome(&scenario(stack, "4 responses", "10Mbps", &group("g", "uploads:4x1MB@4s", "")));
@@ -183,7 +183,7 @@ fn uploads_travel_up_under_the_groups_controller() {
 }
 
 #[test]
-fn media_on_an_idle_link_misses_nothing() {
+fn media_on_an_idle_link_misses_no_deadline() {
     for &stack in STACKS {
         for fps in [30, 60] {
             let workload = format!("media:2 at 2Mbps {fps}fps deadline 100ms");
@@ -203,7 +203,7 @@ fn media_on_an_idle_link_misses_nothing() {
 }
 
 #[test]
-fn media_over_a_link_of_half_its_rate_misses_and_freezes() {
+fn media_above_the_link_rate_misses_deadlines_and_freezes() {
     for &stack in STACKS {
         let g = of(stack, "20s", "1Mbps", "media:1 at 2Mbps 30fps deadline 100ms", "");
         let media = g.media.unwrap();
@@ -217,7 +217,7 @@ fn media_over_a_link_of_half_its_rate_misses_and_freezes() {
 }
 
 #[test]
-fn live_streams_end_and_their_frames_are_responses() {
+fn frames_of_live_streams_are_responses() {
     let g =
         of("quinn", "150 responses", "20Mbps", "media:1 at 1Mbps 30fps deadline 100ms for 5s", "");
     assert_eq!((g.responses, g.failed, g.connections), (150, 0, 1));
@@ -226,7 +226,7 @@ fn live_streams_end_and_their_frames_are_responses() {
 }
 
 #[test]
-fn web_traffic_has_times_to_the_first_byte() {
+fn web_traffic_reports_times_to_first_byte() {
     let g = of("quinn", "200 responses", "10Mbps", "web:30% of 10Mbps", "");
     let (first, all) = (g.first_byte.unwrap(), g.times.unwrap());
     assert_eq!((first.count, all.count), (200, 200));
@@ -240,7 +240,7 @@ fn web_traffic_has_times_to_the_first_byte() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_in_one_line() {
+fn invalid_workloads_are_refused_in_one_line() {
     let error = |stack: &str, workload: &str, fields: &str| {
         let text = scenario(stack, "20s", "10Mbps", &group("g", workload, fields));
         let e =
@@ -275,7 +275,7 @@ fn what_does_not_fit_is_refused_in_one_line() {
 }
 
 #[test]
-fn urgent_objects_are_complete_first() {
+fn urgent_objects_complete_first() {
     for &stack in STACKS {
         let load = |fields: &str| {
             let g = of(stack, "120 responses", "20Mbps", "pages:0.3/s", fields);
@@ -295,7 +295,7 @@ fn urgent_objects_are_complete_first() {
 }
 
 #[test]
-fn whole_objects_of_one_urgency_come_one_after_the_other() {
+fn non_incremental_objects_of_one_urgency_are_sequential() {
     for &stack in STACKS {
         let mean = |fields: &str| {
             let g = of(stack, "1 responses", "10Mbps", "pages:1/s with 1kB,20x50kB", fields);
@@ -350,7 +350,7 @@ fn early_data_saves_a_round_trip_to_the_first_byte() {
 }
 
 #[test]
-fn the_part_of_connections_with_tickets_is_as_wanted() {
+fn the_requested_share_of_connections_resumes() {
     for stack in RESUMING {
         let workload = "pages:20/s with 1kB resume=0rtt tickets=40%";
         let times = of(stack, "1000 responses", "1Gbps", workload, "").first_byte.unwrap();
@@ -366,7 +366,7 @@ fn the_part_of_connections_with_tickets_is_as_wanted() {
 }
 
 #[test]
-fn runs_with_tickets_are_functions_of_the_seed() {
+fn runs_with_tickets_repeat_by_seed() {
     for stack in RESUMING {
         let hashes = |options: &str| {
             let text = scenario(
@@ -386,7 +386,7 @@ fn runs_with_tickets_are_functions_of_the_seed() {
 }
 
 #[test]
-fn web_requests_travel_with_the_handshake() {
+fn web_requests_are_sent_with_the_handshake() {
     let first_byte = |options: &str| {
         let g = of("quinn", "300 responses", "10Mbps", &format!("web:30% of 10Mbps{options}"), "");
         assert_eq!(g.failed, 0);
@@ -398,7 +398,7 @@ fn web_requests_travel_with_the_handshake() {
 }
 
 #[test]
-fn options_that_do_not_fit_are_refused_in_one_line() {
+fn conflicting_options_are_refused_in_one_line() {
     let error = |stack: &str, workload: &str| {
         let text = scenario(stack, "20s", "10Mbps", &group("g", workload, ""));
         let e =
@@ -476,7 +476,7 @@ fn frames_in_datagrams_are_lost_with_any_of_their_packets() {
 }
 
 #[test]
-fn datagrams_over_a_link_of_half_their_rate_are_dropped() {
+fn datagrams_above_the_link_rate_are_dropped() {
     for &stack in STACKS {
         let workload = "media:1 at 2Mbps 30fps deadline 100ms transport=datagram";
         let media = of(stack, "20s", "1Mbps", workload, "").media.unwrap();
@@ -491,7 +491,7 @@ fn datagrams_over_a_link_of_half_their_rate_are_dropped() {
 }
 
 #[test]
-fn runs_with_datagrams_are_functions_of_the_seed() {
+fn runs_with_datagrams_repeat_by_seed() {
     for &stack in STACKS {
         let hash = |transport: &str| {
             let workload =

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_describe_the_representation() {
+    fn header_fields_describe_the_representation() {
         let mut headers = HeaderMap::new();
         describe(&file(), &mut headers);
         assert_eq!(
@@ -395,7 +395,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn selection_never_panics(
+        fn range_selection_never_panics(
             range in "(bytes=)?[0-9-]{0,12}", tags in "[W/\"a, *]{0,12}", date in "[A-Z0-9a-z, :]{0,30}", length in any::<u64>(),
         ) {
             let of = Representation { length, ..file() };

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_address_is_an_error() {
+    fn an_address_in_use_is_an_error() {
         let (socket, _) = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         assert!(bind(socket.local_addr().unwrap()).is_err());
     }

@@ -293,7 +293,7 @@ async fn new_clients_are_refused_during_shutdown() {
 }
 
 #[tokio::test]
-async fn lack_of_descriptors_is_503_not_404() {
+async fn lack_of_descriptors_gives_503_not_404() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("here"), "hello").unwrap();
     let path = root.path().to_owned();

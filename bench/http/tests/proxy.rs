@@ -367,7 +367,7 @@ async fn upstream_failures_become_error_statuses() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_response_that_breaks_off_is_reset() {
+async fn a_truncated_upstream_response_is_reset() {
     let short = raw_upstream(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nabc").await;
     let chunked =
         raw_upstream(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;

@@ -34,7 +34,7 @@ fn tls(identities: &[Identity; 2], protocol: &[u8]) -> rustls::ClientConfig {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn handshakes_use_the_new_certificate_and_none_fails() {
+async fn reloading_the_certificate_fails_no_handshake() {
     for stack in Stack::ALL.iter().copied() {
         let identities = [Identity::self_signed(&[]).unwrap(), Identity::self_signed(&[]).unwrap()];
         let tcp = Some(TcpSettings::default());
@@ -104,7 +104,7 @@ async fn handshakes_use_the_new_certificate_and_none_fails() {
 /// with the previous certificate, the server stops when told to, and the file is loaded once it can
 /// be read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_that_cannot_be_read_disturbs_no_handshake() {
+async fn an_unreadable_certificate_disturbs_no_handshake() {
     let folder = tempfile::tempdir().unwrap();
     let (certificates, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     let write = || {

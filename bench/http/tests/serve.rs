@@ -39,7 +39,7 @@ async fn bodies_and_files_arrive_complete_on_every_stack() {
 
 #[tokio::test]
 #[allow(clippy::disallowed_methods)]
-async fn delays_are_kept_and_connections_are_reused() {
+async fn requested_delays_hold_and_connections_are_reused() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
@@ -124,7 +124,7 @@ fn logged(folder: &Path) -> (Vec<String>, Vec<f64>, f64) {
 }
 
 #[tokio::test]
-async fn every_connection_has_a_log_with_any_controller() {
+async fn every_connection_is_logged_with_any_controller() {
     for stack in Stack::ALL {
         for controller in ["reno", "sync:signal=either", "native:cubic"] {
             let dir = tempfile::tempdir().unwrap();
@@ -159,7 +159,7 @@ async fn every_connection_has_a_log_with_any_controller() {
 }
 
 #[tokio::test]
-async fn shutdown_finishes_open_requests_and_takes_no_others() {
+async fn shutdown_finishes_open_requests_and_refuses_new_ones() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
@@ -310,7 +310,7 @@ async fn an_unacknowledged_response_counts_as_abandoned() {
 }
 
 #[tokio::test]
-async fn a_delay_ends_with_its_stream_and_its_connection() {
+async fn a_delay_ends_when_its_stream_or_connection_ends() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
@@ -382,7 +382,7 @@ async fn one_is_given_up<T>(stalled: &[(quinn::Connection, T)]) {
 
 #[cfg(not(feature = "quiche"))]
 #[test]
-fn a_missing_stack_says_how_to_build_it() {
+fn the_error_for_a_missing_stack_says_how_to_build_it() {
     let error = "quiche".parse::<Stack>().unwrap_err();
     assert!(error.contains("--features quiche") && !error.contains('\n'), "{error}");
 }

@@ -97,7 +97,7 @@ async fn whole(response: Response<Incoming>) -> (StatusCode, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn http1_and_http2_serve_the_site_and_name_http3() {
+async fn http1_and_http2_serve_the_site_and_advertise_http3() {
     let folder = tempfile::tempdir().unwrap();
     let page: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
     std::fs::write(folder.path().join("page.html"), &page).unwrap();

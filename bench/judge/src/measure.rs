@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_names_are_refused() {
+    fn unknown_names_are_refused() {
         for (name, beside, says) in [
             ("speed", None, "'speed' is not a measure"),
             ("share_percent", None, "name the other in beside"),

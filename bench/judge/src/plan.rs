@@ -281,14 +281,14 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn queues_that_a_backend_lacks_are_left_out() {
+    fn queues_missing_from_a_backend_are_left_out() {
         let queues = |backend| of_axis(&plan("7.1", backend, 1.0).unwrap(), "queue");
         assert!(queues(Backend::Virtual).contains("dualpi2"));
         assert_eq!(queues(Backend::Netem), ["codel", "fq-codel", "pie"].map(str::to_owned).into());
     }
 
     #[test]
-    fn scaled_and_real_runs_have_results_of_their_own() {
+    fn scale_and_backend_change_the_fingerprint() {
         let names = |backend, scale| -> BTreeSet<String> {
             let plan = plan("7.1", backend, scale).unwrap();
             plan.runs.into_iter().map(|run| run.fingerprint).collect()

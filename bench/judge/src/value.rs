@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn double_and_half_average_to_one() {
+    fn ratios_are_averaged_geometrically() {
         let value = Value::of_ratios(&[50.0, 100.0, 200.0]).unwrap();
         // The deviation of the three logarithms is ln 2; with t(2) = 4.302652730 the half width is
         // 1.721873.

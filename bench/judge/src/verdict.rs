@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_interval_decides() {
+    fn a_verdict_needs_the_whole_interval_on_one_side() {
         let threshold = |at_least, at_most| Threshold {
             at_least,
             at_most,

@@ -55,7 +55,7 @@ fn plan(depth: Depth, only: &[&str]) -> JudgePlan {
 
 /// Dashboards treat two cases with equal class and name as one.
 #[test]
-fn no_two_cases_of_a_junit_file_share_class_and_name() {
+fn junit_cases_have_unique_class_and_name() {
     for depth in [Depth::Quick, Depth::Full] {
         let text = report::junit(&scorecard(&plan(depth, &[]), &[], &BTreeMap::new()));
         let case = |part: &str| -> String {

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_the_digits_of_their_mean() {
+    fn equal_values_are_printed_with_the_digits_of_their_mean() {
         // Three times 11.45 is not exactly 34.35 in binary.
         assert_eq!(Estimate::of(&[11.45; 3]).unwrap().to_string(), "11.4 ± 0.0");
         assert_eq!(Estimate::of(&[15.84; 3]).unwrap().to_string(), "15.8 ± 0.0");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quantiles_of_students_table() {
+    fn quantiles_match_students_table() {
         // The half width is t(n-1) s / sqrt n.
         for (n, t) in [(2, 12.706), (3, 4.303), (5, 2.776), (10, 2.262), (31, 2.042), (121, 1.980)]
         {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_published_interval() {
+    fn interval_matches_a_published_one() {
         // DCA §3.3, its table 3-5: path 7 at 11:00, five runs, mean -13, deviation 7: (-21, -4), as
         // rounded there.
         let deviations = [-1.0, 0.0, 1.0, 1.0, -1.0].map(|u: f64| -13.0 + 7.0 * u);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_follow_the_interval() {
+    fn printed_digits_depend_on_the_interval() {
         let shown = |mean, half| {
             Estimate { n: 5, mean, deviation: Some(1.0), half_width: Some(half) }.to_string()
         };
@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn estimates_follow_linear_maps_of_values(
+        fn estimates_scale_with_linear_maps_of_the_values(
             values in prop::collection::vec(-100.0..100.0_f64, 2..20), by in -100.0..100.0_f64, times in 0.5..4.0_f64,
         ) {
             let e = Estimate::of(&values).unwrap();

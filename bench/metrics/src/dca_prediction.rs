@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn one_reaction_per_epoch() {
+    fn dca_reacts_once_per_epoch() {
         // x 1, w 4. Sample 4: 20 against mean 12.5 and deviation 4.3, a reaction. Sample 5: 30
         // against 17.5 + 8.3, an event, but the epoch lasts. Samples 6 and 7: 30 against 22.5 and
         // 27.5, epoch not over. Sample 8: 30 against 30, epoch over. Sample 9: 40 against 32.5 +

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_counts_from_the_first_sending_to_the_first_arrival() {
+    fn latency_is_from_first_transmission_to_first_arrival() {
         let (sealed, mut delivery) = flow();
         let send = |delivery: &mut Delivery, at, tag, pieces: &[Piece]| {
             sealed.lock().note(&[tag; TAG], pieces.to_vec());

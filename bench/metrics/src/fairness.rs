@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn perfect_sharing_is_a_step_at_one_hundred_percent() {
+    fn equal_sharing_gives_a_step_at_100_percent() {
         let groups = [group(&[&[1_000; 20][..]; 7])];
         for length in [1, 10, 20] {
             let f = fairness(&groups, length);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_their_own_share() {
+    fn shares_are_reported_per_group() {
         // 25 Mbps are 3,125,000 bytes per second; 10 flows of 1500 bytes and 30 flows of 250 bytes:
         // 22,500 bytes if each flow sends one packet.
         let fair = fair_by_packets(3_125_000.0, &[(10, 1_500), (30, 250)]);

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_than_ten_hours_counts_as_ten_hours() {
+    fn durations_are_capped_at_ten_hours() {
         let mut l = of([1]);
         l.record(Duration::MAX);
         let max = l.distribution().max_ms;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_survive_json() {
+    fn distributions_round_trip_through_json() {
         let d = of((1..5_000).map(|n| n * n)).distribution();
         let text = serde_json::to_string(&d).unwrap();
         assert_eq!(serde_json::from_str::<Distribution>(&text).unwrap(), d);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn significant_digits() {
+    fn values_are_rounded_to_significant_digits() {
         assert_eq!(significant(123_456.7, 3), 123_000.0);
         assert_eq!(significant(-0.001_234_56, 3), -0.001_23);
         assert_eq!((significant(0.0, 3), significant(f64::INFINITY, 3)), (0.0, f64::INFINITY));

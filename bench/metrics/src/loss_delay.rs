@@ -242,7 +242,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_defaults_are_two_and_twenty() {
+    fn default_windows_are_2_and_20_samples() {
         let rise = |losses: &[usize]| {
             let s = series((0..20).map(|n| if n < 19 { 50 } else { 52 }), losses);
             let i = indication(&s, DelayEvent::default());
@@ -256,7 +256,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn equal_round_trips_are_no_rise() {
+    fn equal_rtts_are_not_a_rise() {
         let mut s = series([0; 400], &(0..400).collect::<Vec<_>>());
         s.iter_mut().for_each(|s| s.rtt = Duration::from_micros(50_300));
         let m = LossDelay::of(&s, DelayEvent::default(), LAGS);
@@ -289,7 +289,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn distributions_before_losses_and_of_all() {
+    fn distributions_cover_all_samples_and_those_before_losses() {
         let s = series([10, 20, 30, 40, 50], &[0, 1, 4]);
         let m = LossDelay::of(&s, DelayEvent::default(), 1);
         // Before the first loss there is only one sample; the other two values are means of two
@@ -308,7 +308,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn empty_series_and_series_without_losses() {
+    fn empty_and_lossless_series_have_no_distribution() {
         let m = LossDelay::of(&[], DelayEvent::default(), LAGS);
         assert_eq!(
             (m.losses, m.indication.probability, m.lags.len(), m.all.count),
@@ -324,7 +324,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn the_indication_agrees_with_floating_point(
+        fn integer_indication_agrees_with_floating_point(
             rtts in prop::collection::vec(20_u64..100, 30..200), x in 1_usize..10, w in 1_usize..30, step in 1_usize..5,
         ) {
             let lost: Vec<usize> = (0..rtts.len()).step_by(step).collect();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_in_time_are_met_and_nothing_freezes() {
+    fn frames_in_time_meet_the_deadline_without_freezes() {
         let outcome = outcome(&[Some(50); 40], 10_000);
         assert_eq!(
             (outcome.frames, outcome.met, outcome.freezes, outcome.frozen_ms),

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_or_small_differences_have_no_outliers() {
+    fn few_or_similar_values_have_no_outliers() {
         assert_eq!(outliers(&[1.0, 1.0, 1.0, 99.0]), [0; 0], "four values");
         assert_eq!(outliers(&[10.0, 10.0, 10.0, 10.0, 10.9]), [0; 0], "less than a tenth off");
         assert_eq!(outliers(&[10.0, 10.0, 10.0, 10.0, 12.0]), [4], "all others are equal");

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn two_rates_against_an_independent_evaluation() {
+    fn rates_match_an_independent_evaluation() {
         // Expected values were computed with plain powers in another language.
         assert!(near(
             PATH.full_of_two(0.04, 0.005, Timeouts::OfLosses).unwrap(),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_at_extreme_loss() {
+    fn rates_stay_valid_at_extreme_loss() {
         for rate in [SendRate::full, SendRate::approximate] {
             assert_eq!((rate(&PATH, 0.0), rate(&LIMITED, 0.0)), (None, Some(12.0 / 0.1)));
             for p in [1.0, 1.5, -0.1, f64::NAN, f64::INFINITY] {

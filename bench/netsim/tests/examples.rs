@@ -7,11 +7,11 @@
 mod quinn;
 
 #[test]
-fn a_quinn_application_runs_twice_the_same() {
+fn runs_of_a_quinn_application_repeat() {
     quinn::main().expect("both runs have the same trace hash");
 }
 
 #[test]
-fn the_example_has_75_lines_at_most() {
+fn the_example_has_at_most_75_lines() {
     assert!(include_str!("../examples/quinn.rs").lines().count() <= 75);
 }

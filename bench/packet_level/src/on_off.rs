@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_rate_follows_the_time_on() {
+    fn mean_rate_is_proportional_to_the_on_time() {
         let exponential = |ms| Spell::Exponential { mean: MS * ms };
         let pareto = |ms| Spell::Pareto { mean: MS * ms, shape: 2.5 };
         for (on, off) in [

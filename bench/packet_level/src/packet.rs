@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_read_as_stored() {
+    fn stored_packets_round_trip() {
         let packet = Packet { number: 77, sent: Time::from_micros(123), size: 1392 };
         assert_eq!(
             read_data(store_data(9, &packet).as_slice()),

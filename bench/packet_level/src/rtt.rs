@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn smoothing_follows_the_rfc() {
+    fn smoothing_follows_rfc_9002() {
         let mut rtt = RttEstimator::new(ms(25));
         rtt.sample(ms(80), ms(20));
         // The first sample is taken as it is, regardless of the acknowledgement delay; the

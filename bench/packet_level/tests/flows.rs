@@ -127,7 +127,7 @@ impl Queue for Lossy {
 }
 
 #[test]
-fn throughput_under_random_loss_follows_the_square_root() {
+fn throughput_falls_with_the_square_root_of_random_loss() {
     for (p, seconds) in [(0.001, 2_000), (0.01, 500)] {
         let lossy = Lossy { p, rng: Pcg64Mcg::seed_from_u64(7) };
         // The link is so fast that packets hardly queue, so the RTT is 100 ms.
@@ -218,7 +218,7 @@ fn equal_tcp_flows_share_equally() {
 }
 
 #[test]
-fn max_window_is_kept() {
+fn max_window_is_respected() {
     let mut b = Bottleneck::droptail(100, 100, 50);
     let mut senders = PacketLevel::new(&b.sim, 1);
     senders.tcp(PacketLevelFlow { max_window: Some(12), ..bulk(b.group, "reno") }).unwrap();
@@ -251,7 +251,7 @@ fn same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn offered_load_is_independent_of_the_controller() {
+fn offered_load_does_not_depend_on_the_controller() {
     let offered = |controller: &str| {
         let mut b = Bottleneck::droptail(100, 100, 15);
         let mut senders = PacketLevel::new(&b.sim, 5);
@@ -348,7 +348,7 @@ fn transfers_use_fresh_connections_unless_persistent() {
 }
 
 #[test]
-fn udp_packets_arrive_at_their_rate() {
+fn udp_packets_arrive_at_the_configured_rate() {
     let mut b = Bottleneck::droptail(10, 100, 15);
     let mut senders = PacketLevel::new(&b.sim, 3);
     let spell = |ms| Spell::Exponential { mean: Duration::from_millis(ms) };

@@ -333,7 +333,7 @@ mod tests {
     use Verdict::{Held, Inapplicable, NotHeld, NotInRegime, Undecided};
 
     #[test]
-    fn one_seed_needs_its_margin() {
+    fn a_single_seed_must_exceed_the_margin() {
         assert_eq!(more(&[(106.0, 100.0)], 5.0), Held);
         assert_eq!(more(&[(104.0, 100.0)], 5.0), Undecided);
         assert_eq!(more(&[(94.0, 100.0)], 5.0), NotHeld);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn several_seeds_need_their_interval() {
+    fn several_seeds_are_judged_by_their_interval() {
         // Differences 1 2 3: mean 2, half width t(2) / sqrt 3 = 2.48; the margin is not used.
         assert_eq!(more(&[(10.0, 9.0), (20.0, 18.0), (30.0, 27.0)], 0.0), Undecided);
         // Differences 2 2.5 3: mean 2.5, half width 1.24.
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerances_are_within_intervals_or_not() {
+    fn equality_is_decided_by_tolerance_and_interval() {
         assert_eq!(same(&[(100.0, 101.0)], 2.0, 0.5), Held);
         assert_eq!(same(&[(100.0, 102.0)], 2.0, 0.5), Undecided);
         assert_eq!(same(&[(100.0, 103.0)], 2.0, 0.5), NotHeld);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_judged_by_their_differences() {
+    fn paired_seeds_are_judged_by_their_differences() {
         let (a, b) = (seeds([10.0, 20.0, 30.0]), seeds([9.0, 19.1, 29.0]));
         assert_eq!((exceeds(&a, &b), exceeds(&b, &a)), (Held, NotHeld));
         let third: BySeed = [(3, 9.0)].into_iter().collect();
@@ -427,7 +427,7 @@ mod tests {
         claim("c", "s", &[]).says("x").test("y").asks(|_| Finding::new(Held, "1 against 2"));
 
     #[test]
-    fn missed_regime_precedes_the_predicate() {
+    fn a_claim_outside_its_regime_is_not_judged() {
         let of = |check: ClaimCheck| {
             let claim = check.claim(&Results::default()).unwrap();
             (claim.verdict, claim.reason, claim.found)
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_part_counts_beside_a_part_not_in_regime() {
+    fn a_failed_part_outweighs_a_part_outside_its_regime() {
         let part = |verdict, missed: &[(&str, &str)]| {
             Finding::new(verdict, "n")
                 .unless(missed.iter().map(|(run, cause)| Reason::of(*run, *cause)).collect())

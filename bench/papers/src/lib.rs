@@ -135,7 +135,7 @@ mod tests {
     use crate::testing::study;
 
     #[test]
-    fn every_paper_has_its_studies_and_each_name_once() {
+    fn papers_have_unique_names_and_existing_studies() {
         let overrides = Overrides { scale: 0.01, seeds: Some(1), stack: None };
         for (i, paper) in PAPERS.iter().enumerate() {
             assert!(
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_numbers_decide_nothing() {
+    fn empty_runs_leave_claims_undecided() {
         for paper in PAPERS {
             let wanted: Vec<&ArtefactSpec> = paper.artefacts.iter().collect();
             let work =

@@ -267,7 +267,7 @@ mod tests {
     use crate::testing::{self, PAPERS};
 
     #[test]
-    fn a_record_says_how_to_make_it_again() {
+    fn a_record_names_the_command_that_reproduces_it() {
         let figures = ["5".to_owned(), "3-4".to_owned()];
         let wanted = select(&PAPERS[0], &figures, &[]).unwrap();
         let overrides = Overrides {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_judged_again_by_the_same_code_stays() {
+    fn judging_a_record_again_does_not_change_it() {
         let (record, results) = made();
         assert_eq!(record.clone().again(&PAPERS[0], &results), record);
         assert!(record.stale.is_empty());
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_verdicts_give_way_to_those_of_today() {
+    fn verdicts_are_computed_again_from_stored_results() {
         let (now, results) = made();
         let mut old = now.clone();
         let claim = &mut old.report.claims[0];
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_since_is_said() {
+    fn changes_since_the_record_are_listed() {
         let (mut record, results) = made();
         record.changes.clear();
         record.studies[0].fingerprint = "00".into();
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn compact_curves_keep_their_ends_and_their_spread_beside_them() {
+    fn compacted_curves_keep_their_end_points_and_spread() {
         let mut series = Series {
             name: "a".into(),
             points: (0..10_001).map(|i| (f64::from(i) / 3.0, f64::from(i))).collect(),

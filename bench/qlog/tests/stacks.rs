@@ -138,7 +138,7 @@ fn logs_of_quinn_and_noq_are_read() {
 }
 
 #[test]
-fn a_recorded_log_of_quinn_has_round_trips_of_its_path() {
+fn a_recorded_quinn_log_has_the_rtts_of_its_path() {
     let (all, summary, _) = seen(include_str!("logs/quinn-0.11.sqlog"));
     assert_eq!((summary.events, summary.connections), (543, 1));
     // The first round trip is the initial 333 ms of RFC 9002, which is not a sample. The path's
@@ -205,7 +205,7 @@ fn json_lines_and_draft_00_are_read() {
 }
 
 #[test]
-fn malformed_records_are_located_and_skipped() {
+fn malformed_records_are_skipped_and_their_lines_named() {
     let broken = QUINN.replacen("\"time\":24.0,", "\"time\":24.0,,", 1);
     let (all, summary, _) = seen_in(broken.as_bytes()).unwrap();
     let malformed = summary.malformed.unwrap();

@@ -48,7 +48,7 @@ fn seconds_of_released_quinn_become_milliseconds() {
 }
 
 #[test]
-fn logs_with_other_units_for_times_than_for_round_trips_are_read() {
+fn logs_may_use_different_units_for_times_and_rtts() {
     let (found, summary) = rtts(&fixture("quicx-two-header-lines.qlog"));
     assert!((found[0].0 - 40.0).abs() < 1e-9 && (found[0].1 - 40.0).abs() < 1e-9, "{:?}", found[0]);
     assert!(
@@ -224,7 +224,7 @@ fn round_trips_that_contradict_packets_are_labelled() {
 }
 
 #[test]
-fn round_trips_of_one_machine_stay_as_they_are() {
+fn sub_millisecond_rtts_are_kept() {
     for has in [Has::AckFrames, Has::BytesInFlight, Has::FirstAnswer] {
         let (found, summary) = read_text(&made(has, "", 0.3, 1.0, 1.0));
         assert!(

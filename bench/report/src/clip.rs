@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_at_the_edges_and_come_in_again() {
+    fn lines_are_cut_at_the_edges_and_resume_inside() {
         let points = [(-5.0, 0.5), (5.0, 0.5), (5.0, 1.5), (7.0, 1.5), (7.0, 0.5), (20.0, 0.5)];
         let expected =
             [vec![(0.0, 0.5), (5.0, 0.5), (5.0, 1.0)], vec![(7.0, 1.0), (7.0, 0.5), (10.0, 0.5)]];

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn measurements_are_shown_at_their_own_x() {
+    fn measurements_are_shown_at_their_exact_x() {
         let few = figure(false, "y", vec![series(&[(1.0, 2.0), (3.0, 0.5)])]);
         assert_eq!(cells(&grid(&few)), [("1", "2.000"), ("3", "0.500")]);
         let mut with_spread = few.clone();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn other_rising_curves_are_no_distributions() {
+    fn rising_curves_are_not_taken_for_distributions() {
         let rising = vec![series(&[(0.0, 0.0), (1.0, 0.5), (2.0, 1.0)])];
         assert!(!is_distribution(&figure(false, "Jain's index", rising)));
         let over = vec![series(&[(0.0, 0.0), (1.0, 50.0), (2.0, 140.0)])];

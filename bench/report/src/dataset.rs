@@ -163,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_the_union_and_missing_is_empty() {
+    fn missing_values_are_empty_fields() {
         assert_eq!(dataset().csv(), "name,n,x_ms,late\n\"a,b\",3,0.1,\nc,,,1\n");
         assert_eq!(Dataset::default().csv(), "\n");
     }
 
     #[test]
-    fn texts_are_typed() {
+    fn numeric_texts_become_numbers() {
         let cases = [
             ("5", Value::Whole(5)),
             ("0.5", Value::Number(0.5)),

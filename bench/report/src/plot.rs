@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_bars_or_bands() {
+    fn intervals_are_drawn_as_bars_or_bands() {
         let mut few = figure(1);
         few.series[0].points.truncate(5);
         few.series[0].spread = Some(vec![1.0; 5]);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_drawings_are_in_the_page() {
+    fn the_page_contains_numbers_and_drawings() {
         assert_eq!(csv(&many(1)), "series,x,y,half_width_95\nc0,0,0,\nc0,1,2.5,\n");
         let page = figure("t", &many(2)).into_string();
         assert!(

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_side_by_side_have_the_same_decimals() {
+    fn numbers_in_a_column_have_the_same_decimals() {
         let written = |values: &[f64], log| {
             let write = side_by_side(values.iter().copied(), log);
             values.iter().map(|v| write(*v)).collect::<Vec<_>>()
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithmic_axis_has_a_place_for_zero() {
+    fn logarithmic_axis_can_show_zero() {
         let scale = Scale::new((1e-5, 1e-2), true).unwrap().with_zero();
         let (first, last) = scale.ends();
         let zero = scale.place(0.0).unwrap();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_beyond_the_bounds_are_written_by_their_ends() {
+    fn intervals_beyond_the_bounds_are_printed_as_ranges() {
         let shown = |mean, half| {
             estimate_within(
                 &Estimate { n: 2, mean, deviation: None, half_width: Some(half) },

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_tails_stay_exact() {
+    fn normal_tails_are_accurate() {
         for (z, above) in [
             (0.0, 0.5),
             (1.0, 0.158655253931457),

@@ -191,7 +191,7 @@ mod tests {
     /// The recursion has the closed form phi_t1 = t d/(t-d), phi_(t,j+1)/phi_tj = (t-j)(j-d) /
     /// ((j+1)(t-j-d)).
     #[test]
-    fn recursion_agrees_with_its_closed_form() {
+    fn recursive_weights_agree_with_the_closed_form() {
         for n in [1, 2, 3, 6, 7, 500] {
             let mut prediction = Prediction::new(&GAPS);
             (0..n).for_each(|_| prediction.extend());
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn has_unit_variance_and_the_lag_one_correlation_of_the_formula() {
+    fn variance_and_lag_1_correlation_match_the_formula() {
         for nu in [0.0, 0.5, 0.8945] {
             let fsd = Fsd { nu, ..GAPS };
             let (variance, lag_one) = moments(fsd);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_gives_the_newest_values_first() {
+    fn ring_buffer_returns_the_newest_value_first() {
         let mut recent = Recent::new(3);
         for x in 1..=7 {
             recent.push(f64::from(x));

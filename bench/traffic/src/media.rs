@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_the_deviation_and_ratio_of_their_source() {
+    fn sizes_match_the_deviation_and_ratio_of_the_source() {
         let frames: Vec<Frame> = stream(30).sizes().collect();
         let mean = |intra: bool| {
             let of: Vec<f64> =

@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn page_comes_first_and_waves_never_decrease() {
+    fn html_comes_first_and_waves_never_decrease() {
         for view in views(500) {
             assert_eq!((view.objects[0].kind, view.objects[0].wave), (Kind::Html, 0));
             let waves: Vec<u8> = view.objects.iter().map(|object| object.wave).collect();
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn views_have_their_rate_from_the_start() {
+    fn page_views_keep_the_rate_from_the_start() {
         let visits = Pages::new(20.0, 7, PageShape::Archive).unwrap();
         let mut starts = Vec::new();
         for visit in visits.take_while(|visit| visit.start < Time::from_millis(600_000)) {

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn is_linear_between_points_and_keeps_the_end_slopes() {
+    fn tables_interpolate_linearly_and_extrapolate_the_end_slopes() {
         let t = table(&[0.0, 1.0, 3.0], &[10.0, 20.0, 10.0]).unwrap();
         for (x, y) in [
             (-1.0, 0.0),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_are_no_function_are_refused() {
+    fn tables_that_are_not_functions_are_refused() {
         assert!(table(&[0.0], &[1.0]).is_err());
         assert!(table(&[0.0, 1.0], &[1.0]).is_err());
         assert!(table(&[0.0, 0.0], &[1.0, 2.0]).is_err());

@@ -78,7 +78,7 @@ fn connections_are_grouped_by_controller_across_files() {
 }
 
 #[test]
-fn similar_values_of_a_connection_widen_the_interval() {
+fn correlated_values_in_a_connection_widen_the_interval() {
     // All responses of a connection take equally long, so there are only ten independent values,
     // not a thousand.
     let alike = |n: usize| connection(Some("a"), &vec![100.0 + 10.0 * n as f64; 100]);
@@ -103,7 +103,7 @@ fn logs_without_a_controller_are_refused_with_a_hint() {
 }
 
 #[test]
-fn values_are_thinned_with_their_connections() {
+fn thinning_keeps_values_with_their_connections() {
     let pieces: Vec<Vec<f64>> = (0..3).map(|n| vec![f64::from(n); VALUES]).collect();
     let thin = thinned(&pieces);
     assert_eq!(thin.iter().map(Vec::len).sum::<usize>(), VALUES);

@@ -329,7 +329,7 @@ mod tests {
 
     /// A hand-written study need not say what a comparison sets by itself.
     #[test]
-    fn a_study_of_one_stack_may_be_short() {
+    fn a_study_may_omit_what_a_comparison_sets() {
         let text = r#"
             question = "Is it?"
             seed = 3
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_that_is_no_full_cross_product_is_refused() {
+    fn a_study_without_all_combinations_is_refused() {
         let plan = Plan { stacks: vec![Stack::Quinn, Stack::Noq], ..Plan::default() };
         let text = plan.study_text().unwrap();
         let text = text
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_text_have_their_line() {
+    fn errors_name_the_line() {
         for (text, says) in [
             ("question = 'Is it?'\nlnik = '1Mbps'\n", "line 2: 'lnik'"),
             ("study = 'compare'\n", "fathom compare --study"),

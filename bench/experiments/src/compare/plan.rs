@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_reference_is_tenfold_link_from_100mbps_to_10gbps() {
+    fn auto_reference_is_ten_times_the_link_within_bounds() {
         for (link, reference) in
             [("1Mbps", "100Mbps"), ("10Mbps", "100Mbps"), ("1Gbps", "10Gbps"), ("5Gbps", "10Gbps")]
         {
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn load_may_be_a_fraction_and_comments_are_blank() {
+    fn load_may_be_a_fraction_and_comments_are_ignored() {
         assert_eq!(
             (parse_load("90%"), parse_load("0.9"), parse_load("120%")),
             (Ok(0.9), Ok(0.9), Ok(1.2))

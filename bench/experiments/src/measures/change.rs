@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentages_change_by_points_and_may_be_zero() {
+    fn percentages_change_by_points_even_from_zero() {
         let pairs = [(0.0, 27.0), (0.1, 25.1), (0.2, 29.2)];
         let change = Change::in_points(&pairs).unwrap();
         assert!((change.percent - 27.0).abs() < 1e-9 && change.is_significant(), "{change:?}");

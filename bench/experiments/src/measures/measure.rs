@@ -545,7 +545,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_unique_and_carry_their_unit() {
+    fn keys_are_unique_and_end_with_their_unit() {
         for (i, measure) in MEASURES.iter().enumerate() {
             assert!(MEASURES[..i].iter().all(|other| other.key != measure.key), "{}", measure.key);
             let suffix = match measure.unit {
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn documentation_has_the_span_and_population_of_each_measure() {
+    fn documentation_names_span_and_population_of_each_measure() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compare.md");
         let text = std::fs::read_to_string(page).unwrap();
         assert!(
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_need_samples_of_their_own_population() {
+    fn percentiles_count_samples_of_their_own_population() {
         let needed = |key: &str| Measure::named(key).unwrap().samples_needed();
         let keys = ["p50", "p90", "p95", "p99"].map(|p| needed(&format!("response_time_{p}_ms")));
         assert_eq!(keys, [1, 100, 200, 1_000]);
@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_the_others_tell_nothing_once_more_than_one_in_a_hundred_fails() {
+    fn times_are_invalid_if_over_1_percent_of_requests_fail() {
         let misses = |key: &str, failed, completed| {
             Measure::named(key).unwrap().misses_failures(failed, completed)
         };
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_measured_of_nothing() {
+    fn empty_outcomes_have_no_measurements() {
         let of = |key: &str| {
             Measure::named(key).unwrap().of(&Outcome::default(), "forward", "left-right")
         };

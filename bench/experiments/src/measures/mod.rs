@@ -38,7 +38,7 @@ mod tests {
     use super::listed;
 
     #[test]
-    fn names_are_listed_in_words() {
+    fn names_are_joined_with_commas_and_and() {
         let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
         assert_eq!(
             (listed(&names), listed(&names[..1]), listed(&[])),

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn systems_that_no_other_is_ahead_of_may_be_the_best() {
+    fn systems_tied_with_the_best_are_all_first() {
         let of = standings(vec![
             entrant([10.0, 20.0, 30.0]),
             entrant([20.0, 40.0, 61.0]),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_behind_any_other_is_not_first() {
+    fn a_system_significantly_behind_another_is_not_first() {
         // Nothing is ahead of the best mean here, and it is ahead of nobody: its values vary. The
         // last system is behind the second, seed by seed.
         let of = standings(vec![

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn long_flows_fill_the_link() {
+    fn long_flows_are_estimated_at_the_link_rate() {
         let e = of_long_flows("quinn");
         // 10 Mbps for 100 s are 125,000 packets of 1000 bytes, which take 0.625 s; 50 connections
         // take 0.45 ms each.
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_share_a_link_by_flows_up_to_their_access_rate() {
+    fn groups_share_the_link_per_flow_up_to_the_access_rate() {
         let e = of(r#"
             stop = "8s"
             [network]
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_level_cost_is_per_packet_and_hop() {
+    fn packet_level_cost_grows_per_packet_and_hop() {
         let e = of(r#"
             stop = "100s"
             [network]

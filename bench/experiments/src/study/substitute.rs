@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_letters_digits_underscores_and_inner_dashes() {
+    fn names_allow_letters_digits_underscores_and_inner_dashes() {
         for (text, is) in [
             ("flows", true),
             ("max-window", true),

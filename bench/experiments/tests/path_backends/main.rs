@@ -99,7 +99,7 @@ impl Column {
 
 /// Measures the kernel's columns inside a guest; does nothing elsewhere.
 #[test]
-fn kernel_side() {
+fn guest_measures_the_kernel_columns() {
     let Some(file) = std::env::var_os(RESULTS) else { return };
     let mut text = String::new();
     for column in [Column::Netem, Column::Kernel] {
@@ -118,7 +118,7 @@ fn from_guest() -> Option<Groups> {
     let file = folder.path().join("samples");
     let test = std::env::current_exe().unwrap().display().to_string();
     let variable = format!("{RESULTS}={}", file.display());
-    let command = ["env", &variable, &test, "--exact", "path_backends::kernel_side", "--nocapture"]
+    let command = ["env", &variable, &test, "--exact", "path_backends::guest_measures_the_kernel_columns", "--nocapture"]
         .map(OsStr::new);
     let mut said = Vec::new();
     match run_in_guest(&command, &AtomicBool::new(false), &mut said) {
@@ -178,7 +178,7 @@ fn measure_all(plain: &Sample) -> Groups {
 }
 
 #[test]
-fn probes_fare_alike_on_every_backend() {
+fn probes_see_the_same_path_on_every_backend() {
     let all = features();
     let simulated = simulated::run(&all, 1, Backend::Virtual);
     let virtual_of =
@@ -227,7 +227,7 @@ fn probes_fare_alike_on_every_backend() {
 
 /// Checks that the comparison above can fail: it tells slightly different paths apart.
 #[test]
-fn paths_that_differ_are_told_apart() {
+fn slightly_different_paths_are_distinguished() {
     for (one, other, measure) in [
         (("loss", "5%"), ("loss", "8%"), Measure::Lost),
         (("loss", "9%"), ("loss", "bursts:loss=9%,length=2"), Measure::Bursts),

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_requests_are_named() {
+    fn malformed_requests_are_refused_with_the_reason() {
         for (fields, reason) in [
             (get_with(&[("connection", "close")]), "'connection'"),
             (get_with(&[("keep-alive", "timeout=5")]), "'keep-alive'"),
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn only_undecodable_sections_end_the_connection() {
+    fn only_undecodable_field_sections_close_the_connection() {
         let error = check(Section::Request, b"\0\0\x80", 100).unwrap_err();
         assert!(error.ends_connection());
         assert_eq!(error.code(), Code::QPACK_DECOMPRESSION_FAILED);
@@ -471,7 +471,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn checks_never_panic(fields in vec((vec(any::<u8>(), 0..12), vec(any::<u8>(), 0..12)), 0..8)) {
+        fn field_checks_never_panic(fields in vec((vec(any::<u8>(), 0..12), vec(any::<u8>(), 0..12)), 0..8)) {
             let fields: Vec<_> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
             for kind in [Section::Request, Section::Response, Section::Trailers] {
                 let _ = check(kind, &section(&fields, false), 16_384);

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_end_within_a_frame_end_the_connection() {
+    fn streams_that_end_within_a_frame_close_the_connection() {
         let stream =
             [get(&[]), frame(DATA, b"abc"), frame(0x21, b"xyz"), headers(&[("a", "b")])].concat();
         assert!(of(Peer::Client, &stream).is_ok());
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_out_of_order_or_place_end_the_connection() {
+    fn misplaced_frames_close_the_connection() {
         let (head, trailers) = (get(&[]), headers(&[("a", "b")]));
         let with = |frames: &[Vec<u8>]| code(Peer::Client, &[&head[..], &frames.concat()].concat());
         let unexpected = Some((Code::H3_FRAME_UNEXPECTED, true));
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_length_counts_at_once() {
+    fn announced_length_is_checked_before_the_payload_arrives() {
         let most = (1 << 62) - 1;
         let announced = |kind: u64| {
             let mut input = Bytes::from([varint(kind, 8), varint(most, 8)].concat());
@@ -461,7 +461,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn following_is_total_and_independent_of_chunks(
+        fn parsing_never_panics_and_does_not_depend_on_chunks(
             frames in vec((prop_oneof![Just(DATA), Just(HEADERS), 0..64_u64], vec(any::<u8>(), 0..20)), 0..8),
             rest in vec(any::<u8>(), 0..40), begins in any::<bool>(), cuts in vec(1..20_usize, 1..8),
         ) {

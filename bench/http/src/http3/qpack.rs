@@ -271,7 +271,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn undecodable_sections_are_named() {
+    fn undecodable_sections_are_refused_with_the_reason() {
         let with = |fields: &[u8]| decode(&[b"\0\0", fields].concat(), 1_000);
         for (wrong, error) in [
             (decode(b"", 1_000), SectionError::Cut),
@@ -328,7 +328,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn decoding_is_total_and_bounded(section in vec(any::<u8>(), 0..400), limit in 0..2_000_u64) {
+        fn decoding_never_panics_and_is_bounded(section in vec(any::<u8>(), 0..400), limit in 0..2_000_u64) {
             if let Ok(fields) = decode(&section, limit) {
                 let size: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
                 prop_assert!(size as u64 <= limit);
@@ -336,7 +336,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn valid_beginnings_are_total(fields in vec(any::<u8>(), 0..400)) {
+        fn decoding_after_a_valid_prefix_never_panics(fields in vec(any::<u8>(), 0..400)) {
             let _ = decode(&[&b"\0\0"[..], &fields].concat(), 16_384);
         }
     }

@@ -87,7 +87,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn numbers_of_rfc_9000_appendix_a_1_are_read() {
+    fn examples_of_rfc_9000_appendix_a_1_are_decoded() {
         for (bytes, value) in [
             (&[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c][..], 151_288_809_941_952_652),
             (&[0x9d, 0x7f, 0x3e, 0x7d], 494_878_333),

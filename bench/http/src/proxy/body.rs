@@ -281,7 +281,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     #[tokio::test]
-    async fn a_body_is_held_to_its_limit_and_its_length() {
+    async fn a_body_must_match_its_limit_and_declared_length() {
         for (bound, declared, pieces, wanted) in [
             (10, None, &[4, 6][..], Ok(10)),
             (10, None, &[4, 7], Err(RequestBodyError::TooLarge(10))),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_trickle_is_given_up() {
+    async fn a_trickling_body_is_aborted() {
         let (send, body) = written();
         let body = BoundedBody::new(body, u64::MAX, None, Duration::from_millis(200));
         tokio::spawn(async move {

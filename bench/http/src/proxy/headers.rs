@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn hop_by_hop_fields_stay_on_their_hop() {
+    fn hop_by_hop_fields_are_not_forwarded() {
         let mut headers = fields(&[
             ("connection", "close, X-Mine ,content-length, host"),
             ("x-mine", "1"),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_fields_are_the_proxys_own() {
+    fn forwarding_fields_are_set_by_the_proxy_alone() {
         let mut headers = fields(&[
             ("x-forwarded-for", "8.8.8.8"),
             ("forwarded", "for=8.8.8.8"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn content_length_is_one_number() {
+    fn content_length_must_be_one_number() {
         let of = |values: &[&'static str]| {
             let values: Vec<_> = values.iter().map(|value| ("content-length", *value)).collect();
             content_length(&fields(&values))

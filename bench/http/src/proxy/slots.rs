@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn greedy_clients_leave_an_equal_share_to_the_next() {
+    async fn greedy_clients_leave_an_equal_share_for_a_new_one() {
         let slots = Slots::new(512, GRACE, GRACE);
         let mut held = Vec::new();
         // In turns, each of four clients takes all it gets. Four addresses once held all slots this
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slot_of_a_broken_off_request_is_kept_for_a_while() {
+    async fn the_slot_of_an_aborted_request_is_kept_for_a_while() {
         let slots = Slots::new(4, GRACE, GRACE);
         now(slots.take(client(1))).flatten().unwrap().begun();
         assert!(now(slots.take(client(1))).is_none());
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_is_given_up_while_it_waits_leaves_nothing() {
+    async fn a_request_abandoned_while_waiting_leaks_no_slot() {
         let slots = Slots::new(1, GRACE, GRACE);
         let held = now(slots.take(client(1))).flatten().unwrap();
         assert!(now(slots.take(client(2))).is_none());

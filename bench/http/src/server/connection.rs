@@ -502,7 +502,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_request_that_panics_ends_alone() {
+    async fn a_panicking_request_does_not_affect_others() {
         let metrics = crate::metrics::Metrics::new();
         let budget = super::super::memory_budget::MemoryBudget::new(
             &Default::default(),
@@ -531,7 +531,7 @@ mod tests {
     /// The state of the proxy once made a request's future 55 KB. The future is copied when it
     /// starts, which was half of a small response's CPU time.
     #[test]
-    fn a_request_takes_little_room() {
+    fn the_future_of_a_request_is_small() {
         type H3<E> = <<E as Endpoint>::Connection as Connection>::AcknowledgedH3;
         type Transport =
             GuardedConnection<SharedStreamConnection<H3<fathom_stacks::quinn::Endpoint>>>;

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn greedy_clients_share_equally() {
+    fn greedy_clients_get_equal_shares() {
         let (budget, mut now) = (budget(16 * MB), Instant::now());
         let accounts: Vec<_> = (0..7).map(|_| budget.connection()).collect();
         let mut held: Vec<Vec<Charge>> = accounts.iter().map(|_| Vec::new()).collect();
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_between_responses_does_not_count_as_stall() {
+    fn idle_time_between_responses_is_not_a_stall() {
         let (budget, start) = (budget(MB), Instant::now());
         budget.metrics.hold(MB);
         let connection = budget.connection();
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_small_body_is_taken_whole_from_who_brings_it() {
+    async fn small_bodies_are_buffered_without_waiting_for_the_client() {
         let budget = budget(128 * MB);
         let connection = budget.connection();
         let _unread = all_it_gets(&connection, Instant::now());

@@ -259,7 +259,7 @@ fn head(status: &[u8], fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn odd_responses_are_whole_or_fail_with_a_reason() {
+async fn unusual_responses_complete_or_fail_with_a_reason() {
     let ok = |frames: &[u8]| [OK, frames].concat();
     let early_hints = head(b"\xd8", &[]);
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {

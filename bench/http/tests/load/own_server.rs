@@ -258,7 +258,7 @@ async fn an_open_loop_keeps_its_schedule_on_all_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_that_holds_the_server_back_is_counted() {
+async fn blocking_by_flow_control_windows_is_counted() {
     let server = serve(Stack::Quinn, "cubic", Limits::default());
     for (stream_window, path, blocked) in
         [(16 << 10, "/bytes/4000000", 2), (STREAM_WINDOW, "/bytes/1000", 0)]

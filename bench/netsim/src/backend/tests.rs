@@ -82,7 +82,7 @@ impl Bench {
 }
 
 #[test]
-fn datagrams_cross_loopback_and_meet_the_same_link() {
+fn datagrams_over_loopback_cross_the_same_link() {
     let mut bench = bench();
     bench.send(6, Duration::ZERO);
     bench.executor.through_loopback().unwrap();
@@ -127,7 +127,7 @@ fn lossy() -> (Udp, Udp) {
 }
 
 #[test]
-fn losses_of_a_kernel_link_count_at_the_link() {
+fn losses_in_a_kernel_link_are_counted_by_the_link() {
     let mut bench = bench();
     bench.send(30, Duration::from_millis(2));
     let (from, to) = lossy();
@@ -183,7 +183,7 @@ fn overtaking(count: usize) -> (Udp, Vec<Udp>, Udp, std::net::SocketAddr) {
 }
 
 #[test]
-fn flows_overtake_each_other_behind_a_kernel_queue_that_schedules() {
+fn flows_overtake_each_other_in_a_scheduling_kernel_queue() {
     let mut bench = bench();
     // A second flow, whose packets have the same contents as those of the first.
     assert_eq!(bench.executor.sim().add_flow(crate::sim::GroupId(0)), 1);

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_one_transmission_time_apart() {
+    fn packets_depart_one_transmission_time_apart() {
         let mut l = link(10);
         let out = |v| match v {
             Verdict::Forward { out, .. } => out,
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_beyond_the_limit_is_dropped_and_room_returns() {
+    fn packets_beyond_the_limit_are_dropped_until_one_departs() {
         let mut l = link(2);
         assert_ne!(l.arrive(us(0), 1000, false), Verdict::Drop);
         assert_ne!(l.arrive(us(0), 1000, false), Verdict::Drop);
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_queue_is_its_time_average() {
+    fn the_mean_queue_is_a_time_average() {
         let mut l = link(10);
         l.arrive(us(0), 1000, false); // 1 packet for 1 ms
         l.arrive(us(0), 1000, false); // another: 2 packets for 1 ms, 1 for 1 ms, none for 2 ms
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_an_opportunity_uses_none_of_a_trace() {
+    fn waiting_for_an_opportunity_uses_no_capacity() {
         // Three opportunities in a round of 100 ms.
         let trace = crate::path::Trace::read("10\n10\n100\n").unwrap();
         let mut l = Link::new(Capacity::Trace(trace), Box::new(DropTail::packets(10)));

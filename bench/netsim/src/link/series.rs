@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_spread_over_its_bins() {
+    fn a_time_span_is_spread_over_its_bins() {
         let mut s = Series::new();
         s.add_span(Time::from_micros(500), Time::from_micros(2_500), 4.0);
         let sums: Vec<f64> = s.bins().iter().map(|b| (b.sum * 1e6).round()).collect();

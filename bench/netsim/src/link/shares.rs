@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn jain_is_one_for_equals_and_one_nth_for_a_monopoly() {
+    fn jain_index_is_1_for_equals_and_1_over_n_for_a_monopoly() {
         assert_eq!(jain(&[5.0; 8]), Some(1.0));
         assert_eq!(jain(&[0.0, 0.0, 7.0, 0.0]), Some(0.25));
         assert_eq!(jain(&[3.0, 1.0]), Some(16.0 / 20.0));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_weighed_by_the_bytes_they_carry() {
+    fn size_quantiles_are_weighted_by_bytes() {
         let mut shares = Shares::default();
         add(&mut shares, 0, 0, 1_392);
         for _ in 0..20 {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_too_large_has_no_shares() {
+    fn too_many_flows_give_no_shares() {
         let mut shares = Shares::default();
         add(&mut shares, 0, FLOWS as u32, 1);
         assert!(shares.rates().is_empty() && shares.size_quantile(0.5).is_empty());
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_of_any_length_by_hand() {
+    fn bins_of_any_length_match_hand_calculation() {
         let mut shares = Shares::default();
         // Three packets in the tenths 0, 1 and 9, and one in tenth 20 that ends the flow.
         for (at, payload) in [(0, 100), (S / 10, 200), (S - 1, 300), (2 * S, 400)] {

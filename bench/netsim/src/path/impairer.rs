@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happens_without_impairments() {
+    fn packets_pass_unchanged_without_impairments() {
         let mut i = impairer(Impairments::default(), 20);
         assert_eq!(i.enter(ms(5), 1_000, 1_028), Ok(()));
         assert_eq!(
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_rtt_moves_packets_that_leave_after_it() {
+    fn an_rtt_step_affects_only_packets_that_leave_after_it() {
         let events = vec!["rtt:100ms@2s".parse().unwrap(), "rtt:20ms@4s".parse().unwrap()];
         let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
         let delays = [1_000, 2_000, 3_900, 4_000, 5_000]
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn ecn_fields_become_what_is_configured_and_are_counted() {
+    fn ecn_fields_are_rewritten_as_configured_and_counted() {
         let all = [None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)];
         for (ecn, becomes, counts) in [
             (EcnField::Pass, all, [0, 0, 0]),
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_moved_back_goes_on_alone_after_its_time() {
+    fn a_delayed_packet_is_released_after_its_time_limit() {
         let reorder = "100%,distance=3,within=20ms".parse().unwrap();
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
         assert_eq!(i.leave(leaving(ms(0), 10)), None);
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_moved_back_are_counted_as_overtaken() {
+    fn delayed_packets_are_counted_as_overtaken() {
         let reorder = "5%,distance=3".parse().unwrap();
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
         let mut arrivals = Vec::new();
@@ -559,7 +559,7 @@ mod tests {
         /// Jitter without reordering keeps the order. Each packet arrives at most delay plus jitter
         /// after its departure or the previous arrival, whichever is later.
         #[test]
-        fn jitter_keeps_order_and_bounds(gaps in prop::collection::vec(0u64..5_000_000, 1..200), seed in 0u64..1_000) {
+        fn jitter_keeps_order_and_stays_within_bounds(gaps in prop::collection::vec(0u64..5_000_000, 1..200), seed in 0u64..1_000) {
             let (delay, jitter) = (Duration::from_millis(10), Jitter::uniform(Duration::from_millis(5)));
             let mut i = Impairer::new(Impairments { jitter, ..Impairments::default() }, delay, seed);
             let (mut now, mut last) = (Time::ZERO, Time::ZERO);
@@ -574,7 +574,7 @@ mod tests {
 
         /// Jitter with reordering stays within its bounds, whatever packets went before.
         #[test]
-        fn reordering_jitter_has_bounds(gaps in prop::collection::vec(0u64..5_000_000, 1..200), seed in 0u64..1_000) {
+        fn reordering_jitter_stays_within_bounds(gaps in prop::collection::vec(0u64..5_000_000, 1..200), seed in 0u64..1_000) {
             let jitter = Jitter { reorders: true, ..Jitter::uniform(Duration::from_millis(5)) };
             let mut i = Impairer::new(Impairments { jitter, ..Impairments::default() }, Duration::from_millis(10), seed);
             let mut now = Time::ZERO;

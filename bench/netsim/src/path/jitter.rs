@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jitter_is_read_as_it_is_written() {
+    fn jitter_round_trips_through_text() {
         for text in ["5ms", "normal:5ms", "exponential:2.5ms,reorder", "300us,reorder"] {
             assert_eq!(text.parse::<Jitter>().unwrap().to_string(), text);
         }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_have_their_means() {
+    fn jitter_shapes_have_the_configured_mean() {
         for (text, mean_ms) in [
             ("10ms", 5.0),
             ("normal:10ms", 10.0 * (2.0 / std::f64::consts::PI).sqrt()),

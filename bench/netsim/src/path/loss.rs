@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loss_is_read_as_it_is_written() {
+    fn loss_round_trips_through_text() {
         for text in ["1%", "0%", "0.29%", "29%", "bursts:enter=0.1%,leave=25%,bad=50%,good=0.01%"] {
             assert_eq!(text.parse::<Loss>().unwrap().to_string(), text);
         }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_a_fix() {
+    fn errors_suggest_a_fix() {
         for text in [
             "bursts:",
             "bursts:loss=1%",
@@ -222,7 +222,7 @@ mod tests {
     proptest! {
         /// Mean loss and mean burst length are as configured.
         #[test]
-        fn bursts_have_their_mean_and_length(loss in 0.005f64..0.2, length in 1.5f64..8.0, seed in 0u64..1_000) {
+        fn loss_bursts_have_the_configured_mean_and_length(loss in 0.005f64..0.2, length in 1.5f64..8.0, seed in 0u64..1_000) {
             let spec: Loss = format!("bursts:loss={loss},length={length}").parse().unwrap();
             let mut state = LossState::new(spec);
             let mut rng = Pcg64Mcg::seed_from_u64(seed);

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_rates_are_those_of_the_models() {
+    fn traces_have_the_mean_rate_of_their_model() {
         let mean = |name: &str| {
             let all = (0..20).map(|seed| {
                 Model::named(name).unwrap().trace(seed, Duration::from_secs(60)).mean_rate()

@@ -64,7 +64,7 @@ mod tests {
     proptest! {
         /// The counts equal a count by RFC 4737's definition afterwards, for any delays and flows.
         #[test]
-        fn counts_are_those_of_the_definition(
+        fn counts_match_the_definition_of_rfc_4737(
             packets in prop::collection::vec((0_u64..10, 0_u64..60, 0_u64..3), 1..200),
         ) {
             let mut overtaken = Overtaken::default();

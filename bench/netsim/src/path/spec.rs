@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn options_apply_both_ways_and_up_options_override_them() {
+    fn options_apply_to_both_directions_unless_overridden() {
         let path = spec(&[
             ("rate", "20Mbps"),
             ("up-rate", "5Mbps"),
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_replaces_that_of_the_preset() {
+    fn an_option_overrides_the_preset() {
         let lte = spec(&[("preset", "lte"), ("rtt", "80ms")]).check().unwrap();
         assert!(
             lte.rtt.0 == Duration::from_millis(80)

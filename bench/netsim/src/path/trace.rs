@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces_are_read_as_they_are_written() {
+    fn traces_round_trip_through_text() {
         let text = "0\n1\n1\n5\n";
         let trace = Trace::read(text).unwrap();
         assert_eq!(
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_at_their_opportunities_and_rounds_repeat() {
+    fn packets_leave_at_opportunities_and_the_trace_repeats() {
         let mut cursor = TraceCursor::new(Trace::read("2\n4\n4\n10\n").unwrap());
         let ends = |cursor: &mut TraceCursor, start: u64, bytes| {
             cursor.transmission_ends(Time::from_millis(start), bytes).as_nanos() / MS

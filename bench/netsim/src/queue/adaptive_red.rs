@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn max_p_moves_by_the_papers_steps() {
+    fn max_p_changes_by_the_steps_of_the_paper() {
         for (queued, from, to) in [
             (12, 0.1, 0.11),
             (12, 0.02, 0.025), // a quarter is less than 0.01
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_second_passes_between_changes() {
+    fn max_p_changes_at_most_every_half_second() {
         assert_eq!(max_p_after(queue(0.1), 12, &[499]), 0.1);
         let max_p = max_p_after(queue(0.1), 12, &[500, 600, 999]);
         assert!((max_p - 0.11).abs() < 1e-12, "{max_p}");

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_equations_of_the_paper() {
+    fn virtual_capacity_follows_the_equations_of_the_paper() {
         let mut q = avq(AvqSpec { buffer: 3_000, ..AvqSpec::default() });
         assert_eq!(q.virtual_capacity, 980_000.0);
         // At 1 ms: Cv = 980000 + 0.12 * 980000 * 0.001 - 0.12 * 1000 = 979997.6.
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_packet_leaves_the_virtual_capacity_and_its_clock_alone() {
+    fn a_dropped_packet_does_not_change_the_virtual_capacity() {
         for ecn in [true, false] {
             // Packets that are not ECN-capable are dropped in either mode; ECN-capable ones only
             // with `ecn` off.
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_name_a_fix() {
+    fn specs_round_trip_and_errors_suggest_a_fix() {
         let spec = AvqSpec::read(":a=0.5,buffer=57600B,ecn=off").unwrap();
         assert_eq!(spec, AvqSpec { alpha: 0.5, buffer: 57_600, ecn: false, ..AvqSpec::default() });
         assert_eq!(spec.to_string(), "avq:a=0.5,g=0.98,buffer=57600B,limit=100p,ecn=off");

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_rises_with_drops_and_falls_with_rest() {
+    fn the_count_rises_with_drops_and_falls_while_idle() {
         let mut queue = Cobalt::new(CobaltSpec::default(), RATE, 1);
         // The sojourn is above the target from 10 ms on: the first mark is due an interval later,
         // then 100 / sqrt(2, 3, 4) ms apart.
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_queue_is_kept_short_and_the_link_busy() {
+    fn the_queue_stays_short_and_the_link_busy() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
             let load =
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_name_a_fix() {
+    fn specs_round_trip_and_errors_suggest_a_fix() {
         let spec = CobaltSpec::read(":target=1.5ms,ecn=off").unwrap();
         assert_eq!(
             spec,

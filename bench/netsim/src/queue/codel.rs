@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn short_waits_and_single_packets_are_no_queue() {
+    fn short_waits_and_single_packets_are_not_marked() {
         let mut codel = Codel::new(CodelSpec::default());
         assert!(marked(&mut codel, 0, 1_000, 4).is_empty());
         // A slow link: one full packet ahead of this one takes longer than the target.
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_name_a_fix() {
+    fn specs_round_trip_and_errors_suggest_a_fix() {
         let spec = CodelSpec::read(":target=1.5ms,ecn=off").unwrap();
         assert_eq!(
             spec,
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_queue_is_kept_short_and_the_link_busy() {
+    fn the_queue_stays_short_and_the_link_busy() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
             let load =

@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ramp_marks_what_waits_too_long() {
+    fn the_ramp_marks_packets_that_wait_too_long() {
         let queue = with_base(0.0, true);
         let at = [0, 800, 1_000, 1_200, 5_000].map(|us| queue.native(Duration::from_micros(us)));
         assert_eq!(at.map(|p| (p * 1e9).round() / 1e9), [0.0, 0.0, 0.5, 1.0, 1.0]);
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_probability_follows_the_law() {
+    fn the_base_probability_follows_the_control_law() {
         let mut queue = DualPi2::new(DualPi2Spec::default());
         let mut dropped = Vec::new();
         assert!(
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_queue_keeps_its_share() {
+    fn the_classic_queue_keeps_its_minimum_share() {
         // Both queues always have packets. p' stays below overload, because the target is far away.
         let mut served = Served::new(8_000_000, "dualpi2:target=10s,rtt=10s", 1);
         for ms in 0..4_000u64 {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_name_a_fix() {
+    fn specs_round_trip_and_errors_suggest_a_fix() {
         let spec = DualPi2Spec::read(":target=20ms,k=1.5").unwrap();
         assert_eq!(
             spec,

@@ -377,7 +377,7 @@ mod tests {
     use crate::sim::Ecn;
 
     #[test]
-    fn backlogged_flows_get_the_same_within_a_quantum() {
+    fn backlogged_flows_get_equal_service_within_a_quantum() {
         // Flows of 300, 1000 and 1500 bytes per packet, each at 8 Mbps, on a link of 8 Mbps.
         let mut served = Served::new(8_000_000, "fq-codel:target=100s,interval=100s", 1);
         let sizes = [300, 1_000, 1_500];
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_name_a_fix() {
+    fn specs_round_trip_and_errors_suggest_a_fix() {
         let spec = FqCodelSpec::read(":flows=16,quantum=300B").unwrap();
         assert_eq!(spec, FqCodelSpec { flows: 16, quantum: 300, ..FqCodelSpec::default() });
         for wrong in [

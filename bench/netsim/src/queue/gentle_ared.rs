@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn max_p_has_an_upper_bound_and_no_lower_one() {
+    fn max_p_has_an_upper_but_no_lower_bound() {
         assert_eq!(max_p_after(0.495, &[12]), 0.5);
         // 0.01 * 0.9^2
         assert!((max_p_after(0.01, &[10, 8, 7]) - 0.0081).abs() < 1e-12);

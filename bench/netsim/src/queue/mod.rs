@@ -170,7 +170,7 @@ mod tests {
     ];
 
     #[test]
-    fn queues_read_back_as_written() {
+    fn queues_round_trip_through_text() {
         for text in WRITTEN {
             assert_eq!(text.parse::<QueueSpec>().unwrap().to_string(), *text);
         }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_in_packets_is_known() {
+    fn packet_limits_are_computed_for_every_queue() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         let limits = [136, 0, 100, 100, 441, 340, 15_000, 100, 1_000, 10_240, 1_000, 10_000, 1_000];
         let limits = limits.map(|limit| (limit > 0).then_some(limit));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_bad_queues_name_a_fix() {
+    fn errors_for_invalid_queues_suggest_a_fix() {
         for text in [
             "droptail",
             "droptail:",
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_bad_adaptive_options_name_a_fix() {
+    fn errors_for_invalid_adaptive_options_suggest_a_fix() {
         for kind in ["adaptive-red", "gentle-ared"] {
             for options in [
                 ":target=0ms",

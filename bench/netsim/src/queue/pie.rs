@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probability_follows_the_law() {
+    fn the_probability_follows_the_control_law() {
         let mut pie = Pie::new(PieSpec { ecn: false, ..PieSpec::default() }, 1);
         // Waits of 35 ms from the start: 20 ms above the target, measured once the first packet is
         // sent.
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_passes_and_a_standing_queue_does_not() {
+    fn bursts_pass_but_a_standing_queue_is_dropped() {
         let mut pie = Pie::new(PieSpec::default(), 1);
         let first =
             (0..20_000).find(|ms| pie.admit(&packet(*ms, 100)) != Admission::Forward).unwrap();
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_neither_close_nor_far_apart() {
+    fn gaps_between_drops_are_bounded() {
         let mut pie = Pie::new(PieSpec { ecn: false, ..PieSpec::default() }, 1);
         (pie.burst, pie.wait, pie.probability) = (Duration::ZERO, 1.0, 0.05);
         pie.next_update = Time::from_nanos(u64::MAX);
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_halve_are_held_at_the_target() {
+    fn responsive_flows_keep_the_delay_at_the_target() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
             let load =
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_name_a_fix() {
+    fn specs_round_trip_and_errors_suggest_a_fix() {
         let spec = PieSpec::read(":target=20ms,ecn=off").unwrap();
         assert_eq!(
             spec,

@@ -20,7 +20,7 @@ fn schedulers() -> Vec<&'static str> {
 }
 
 #[test]
-fn schedulers_are_known() {
+fn fq_codel_and_dualpi2_are_the_schedulers() {
     assert_eq!(schedulers(), ["fq-codel", "dualpi2"]);
 }
 

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_anything_passes_datagrams_at_once() {
+    fn a_line_without_options_passes_datagrams_at_once() {
         let mut line = Line::new(DirectedPath::default(), 1);
         let (five, ecn) = (Time::from_millis(5), Some(Ecn::Ect1));
         assert_eq!(
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_queue_and_delay_are_those_of_virtual_time() {
+    fn rate_queue_and_delay_match_the_simulated_link() {
         let link =
             Some((Rate::from_bits_per_sec(8_000_000).into(), QueueSpec::droptail_packets(2)));
         let mut line = Line::new(

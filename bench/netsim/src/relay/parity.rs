@@ -265,7 +265,7 @@ fn difference(relay: &Run, sim: &Run) -> String {
 }
 
 #[test]
-fn every_option_does_and_counts_the_same_in_relay_and_virtual_time() {
+fn every_option_acts_alike_in_relay_and_simulation() {
     let base = run(&spec("", ""), false);
     assert!(lost_all_of(&base, 0) && base.counts == came());
     for Row { option, value, does } in ROWS {

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_that_is_the_limit_says_why() {
+    fn an_overloaded_relay_reports_the_reason() {
         let on_time = LineTiming { sent: 1_000, late: 5, ..LineTiming::default() };
         let cpu = |ran, waited| CpuTime {
             ran: Duration::from_millis(ran),

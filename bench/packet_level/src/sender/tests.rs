@@ -61,7 +61,7 @@ fn ack(ranges: &[(u32, u32)]) -> Ack {
 }
 
 #[test]
-fn smaller_window_limits_and_last_packet_is_short() {
+fn window_limits_sending_and_last_packet_is_short() {
     let (mut s, _) = sender(4, OPTIONS);
     s.offer(5_500);
     assert_eq!(send(&mut s, at(0)), [0, 1, 2, 3]);
@@ -257,7 +257,7 @@ impl Controller for Paced {
 }
 
 #[test]
-fn requested_pacing_is_kept() {
+fn requested_pacing_rate_is_kept() {
     // 1035 bytes every 10 ms.
     let rate = Pacing::Rate(Rate::from_bits_per_sec(828_000));
     let mut s = Sender::new(Box::new(Paced(10_000, rate)), OPTIONS);
@@ -279,7 +279,7 @@ fn requested_pacing_is_kept() {
 }
 
 #[test]
-fn data_wait_for_the_handshake() {
+fn data_waits_for_the_handshake() {
     let (mut s, log) = sender(4, SenderOptions { handshake: true, ..OPTIONS });
     assert_eq!(s.poll_send(at(0)), None, "nothing to send, no connection");
     s.offer(2_000);

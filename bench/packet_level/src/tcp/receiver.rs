@@ -314,7 +314,7 @@ mod tests {
 
     /// RFC 3168 §6.1.3.
     #[test]
-    fn marks_are_echoed_until_the_window_was_reduced() {
+    fn marks_are_echoed_until_the_sender_reduces_its_window() {
         let mut r = receiver(false);
         let mut ece = |n: u64, cwr: bool, marked: bool| {
             r.on_segment(at(100 + n), &TcpSegment { cwr, ..segment(n, 100 + n) }, marked);
@@ -330,7 +330,7 @@ mod tests {
     /// RFC 7323 §4.3: a delayed ACK echoes the first segment that it acknowledges; behind a gap,
     /// the last in-order segment.
     #[test]
-    fn echo_is_of_the_segment_that_made_the_ack_due() {
+    fn ack_echoes_the_segment_that_made_it_due() {
         let options = TcpReceiverOptions { timestamps: true, ..TcpReceiverOptions::default() };
         let mut r = TcpReceiver::new(options);
         r.on_segment(at(100), &segment(0, 100), false);
@@ -348,7 +348,7 @@ mod tests {
 
     /// RFC 6298 §5: the SYN-ACK has its own timer, which backs off.
     #[test]
-    fn syn_ack_is_repeated_until_something_arrives() {
+    fn syn_ack_is_resent_until_the_client_answers() {
         let mut r = receiver(false);
         let syn = TcpSegment { syn: true, len: 0, size: 40, ..segment(0, 100) };
         assert!(r.on_segment(at(100), &syn, false));
@@ -363,7 +363,7 @@ mod tests {
     /// In any order of arrival, everything before the next expected byte has arrived, and the
     /// blocks hold exactly the data received behind it, the most recent block first.
     #[test]
-    fn blocks_hold_the_data_behind_a_gap() {
+    fn sack_blocks_hold_the_data_beyond_a_gap() {
         for seed in 0..100 {
             let mut rng = Pcg64Mcg::seed_from_u64(seed);
             let mut r = receiver(true);

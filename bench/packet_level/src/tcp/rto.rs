@@ -94,7 +94,7 @@ mod tests {
 
     /// RFC 6298 §2, rules 2.1 to 2.3.
     #[test]
-    fn timeout_is_srtt_and_four_variations() {
+    fn timeout_is_srtt_plus_four_rttvar() {
         let mut rto = with_floor(0);
         assert_eq!(rto.rto(), ms(1_000));
         rto.sample(ms(80));
@@ -108,7 +108,7 @@ mod tests {
 
     /// RFC 6298 §2, rules 2.4 and 2.5.
     #[test]
-    fn timeout_keeps_floor_and_ceiling() {
+    fn timeout_stays_between_floor_and_ceiling() {
         for (floor, expected) in [(1_000, 1_000), (200, 200), (0, 30)] {
             let mut rto = with_floor(floor);
             rto.sample(ms(10));
@@ -121,7 +121,7 @@ mod tests {
 
     /// RFC 6298 §5, rules 5.5 and 5.7; the next sample ends the backoff (note at the end of §5).
     #[test]
-    fn timeout_doubles_until_a_sample() {
+    fn timeout_doubles_until_the_next_sample() {
         let mut rto = RtoEstimator::new(RtoOptions::default());
         let course: Vec<u64> = (0..8)
             .map(|_| {

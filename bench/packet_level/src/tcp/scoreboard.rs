@@ -345,7 +345,7 @@ mod tests {
 
     /// RFC 6675 §4, IsLost and SetPipe.
     #[test]
-    fn lost_below_three_pieces_or_more_than_two_segments() {
+    fn segments_are_lost_as_in_rfc_6675() {
         let mut b = board(10);
         sack(&mut b, 0, &[(3, 4), (5, 6)]);
         assert_eq!((b.detect_losses(1_000), b.in_network()), (0, 8_000));
@@ -369,7 +369,7 @@ mod tests {
     /// RFC 6675 §4, NextSeg: a retransmitted hole that is not known to be lost counts twice in the
     /// network.
     #[test]
-    fn hole_sent_again_counts_twice() {
+    fn retransmitted_hole_counts_twice_in_the_pipe() {
         let mut b = board(5);
         sack(&mut b, 0, &[(1, 2)]);
         assert_eq!((b.next_lost(), b.next_hole(), b.last_hole()), (None, Some(0), Some(4)));
@@ -408,7 +408,7 @@ mod tests {
     /// The bounded searches find the same segments as a walk over all segments, for random ACKs.
     /// The reference is IsLost() and NextSeg() as the RFC words them (RFC 6675 §4).
     #[test]
-    fn bounded_searches_match_full_walks() {
+    fn bounded_searches_match_full_scans() {
         for seed in 0..200 {
             let mut rng = Pcg64Mcg::seed_from_u64(seed);
             let mut b = board(3);

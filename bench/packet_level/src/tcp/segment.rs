@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_read_as_stored() {
+    fn stored_segments_round_trip() {
         let blocks = [(10, 20), (30, 40), (50, 60), (70, u64::MAX)];
         let plain = TcpAck {
             ack: 5,

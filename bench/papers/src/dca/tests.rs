@@ -155,7 +155,7 @@ fn keys_exist_in_the_studies() {
 }
 
 #[test]
-fn studies_of_a_path_share_its_model() {
+fn studies_of_one_path_share_its_traffic_model() {
     // Groups of a run as text, without the mix of controllers, which figure 4-7 varies.
     let background = |name: &str, key: &[(&str, &str)]| {
         let runs = study(name).runs(1.0).unwrap();
@@ -191,7 +191,7 @@ fn studies_of_a_path_share_its_model() {
 }
 
 #[test]
-fn the_levels_are_parts_of_the_tuned_number_of_users() {
+fn load_levels_are_fractions_of_the_tuned_user_count() {
     for name in [EMORY, ASU] {
         let runs = study(name).runs(1.0).unwrap();
         let users = |level: &str| -> Vec<u32> {
@@ -288,7 +288,7 @@ fn prediction_matches_the_model() {
 }
 
 #[test]
-fn metrics_of_the_series_decide() {
+fn claims_are_judged_by_the_metrics_of_the_series() {
     // The rise comes with the loss, so every loss is predicted, which is neither 7 to 18% nor a
     // peak after the loss.
     let mut results = measured(EMORY, &LEVELS, |seed| with_series([80, 80 + seed], 50, 30));
@@ -314,7 +314,7 @@ fn metrics_of_the_series_decide() {
 }
 
 #[test]
-fn reductions_are_compared_with_their_intervals() {
+fn reductions_are_compared_by_their_intervals() {
     let mut results = pair("emory", "dca", [-37.0, -30.0, -44.0], [-7.0, -8.0, -6.0]);
     add_pair(&mut results, "asu", "dca", [-13.0, -12.0, -14.0], [-1.0, -2.0, 0.0]);
     assert_eq!(verdict("dca-degrades", &results), Verdict::Held);
@@ -386,7 +386,7 @@ fn the_altered_model_is_judged_at_both_levels() {
 }
 
 #[test]
-fn one_connection_may_change_links_by_ten_percent() {
+fn one_connection_may_change_a_link_by_10_percent() {
     let run = |dropped: u64, bins: Vec<f64>, links: &[&str]| {
         let of = |name: &&str| {
             let l = LinkOutcome {
@@ -417,7 +417,7 @@ fn one_connection_may_change_links_by_ten_percent() {
 }
 
 #[test]
-fn share_at_which_the_loss_rate_falls_is_interpolated() {
+fn the_share_where_the_loss_rate_falls_is_interpolated() {
     // Users are 95% of the arriving traffic: the step of 10% is 9.5% of it, and 15% is 14.25%.
     let from = |first: &'static str| {
         move |step: &str| {
@@ -477,7 +477,7 @@ fn share_at_which_the_loss_rate_falls_is_interpolated() {
 }
 
 #[test]
-fn variances_are_compared_by_f() {
+fn variances_are_compared_with_an_f_test() {
     // With nine degrees of freedom each, the bounds are 4.03 and 1/4.03 (tables of F).
     let spread = |by: f64| seeds((0..10).map(|n| f64::from(n) * by)).estimate();
     assert_eq!(varies_more(spread(2.02), spread(1.0)), Verdict::Held, "a ratio of 4.08");

@@ -37,7 +37,7 @@ fn verdict(results: &Results, id: &str) -> Verdict {
 }
 
 #[test]
-fn harm_is_a_loss_of_a_quarter_beyond_the_margin() {
+fn harm_means_losing_over_a_quarter_of_throughput() {
     // Three quarters of 400 are 300.
     for (harmed, expected) in
         [(200.0, Verdict::Held), (300.0, Verdict::Undecided), (390.0, Verdict::NotHeld)]
@@ -71,7 +71,7 @@ fn with_link(o: Outcome, arrived: u64, dropped: u64, mean_queue: f64) -> Outcome
 }
 
 #[test]
-fn a_queue_that_never_acted_is_not_in_regime() {
+fn a_queue_that_never_dropped_is_outside_the_regime() {
     let build = |dropped: u64, s2: f64| {
         let mut results = Results::default();
         for delay in DELAYS {
@@ -108,7 +108,7 @@ fn a_queue_that_never_acted_is_not_in_regime() {
 }
 
 #[test]
-fn runs_that_still_follow_their_starts_are_not_settled() {
+fn runs_still_in_their_start_phase_are_not_settled() {
     let with_rates = |rates: [f64; 5]| {
         let mut o = outcome(400.0, 1_000.0);
         let flows = &mut o.groups.get_mut("S2").unwrap().flows;
@@ -158,7 +158,7 @@ fn several_seeds_decide_by_their_interval() {
 }
 
 #[test]
-fn reno_on_slow_access_is_full_and_leaves_room() {
+fn reno_fills_slow_access_links_but_not_the_bottleneck() {
     // The five access links carry 49.07 Mbit/s of payload, the bottleneck 245.33.
     let full = everywhere(&[(RENO, 48.0, 150.0)]);
     let starved = everywhere(&[(RENO, 30.0, 214.0)]);
@@ -177,7 +177,7 @@ fn reno_on_slow_access_is_full_and_leaves_room() {
 }
 
 #[test]
-fn gared_must_be_better_in_every_respect() {
+fn gared_must_be_better_in_every_measure() {
     let better = everywhere(&[(HIGHSPEED_ARED, 300.0, 1_500.0), (GENTLE_GARED, 450.0, 1_700.0)]);
     let worse = everywhere(&[(HIGHSPEED_ARED, 300.0, 1_500.0), (GENTLE_GARED, 450.0, 1_300.0)]);
     for (id, when_worse) in
@@ -192,7 +192,7 @@ fn gared_must_be_better_in_every_respect() {
 }
 
 #[test]
-fn a_steadier_queue_deviates_less_after_the_warm_up() {
+fn queue_deviation_is_judged_after_the_warm_up() {
     let with = |queue_mean: Vec<f64>| {
         let link = LinkOutcome { bin_seconds: 10.0, queue_mean, ..LinkOutcome::default() };
         Outcome { links: [("left-right".to_owned(), link)].into(), ..outcome(1.0, 1.0) }
@@ -223,7 +223,7 @@ fn a_steadier_queue_deviates_less_after_the_warm_up() {
 }
 
 #[test]
-fn fairness_is_the_slow_groups_share() {
+fn fairness_is_the_share_of_the_slow_group() {
     assert_eq!(share(&outcome(100.0, 400.0)), Some(20.0));
     assert_eq!(share(&outcome(0.0, 0.0)), None);
     // A larger share of a smaller total is fairer, but still worse.
@@ -258,7 +258,7 @@ fn artefacts_without_results_are_left_out() {
 }
 
 #[test]
-fn every_run_a_claim_needs_is_in_a_shipped_study() {
+fn runs_needed_by_claims_are_in_shipped_studies() {
     for system in
         [RENO, HIGHSPEED, GENTLE, HIGHSPEED_ARED, GENTLE_GARED, HIGHSPEED_GARED, GENTLE_ARED]
     {

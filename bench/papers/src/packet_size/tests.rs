@@ -36,7 +36,7 @@ fn thesis_numbers_have_tolerances_and_limits() {
 }
 
 #[test]
-fn comparisons_hold_in_every_case() {
+fn comparisons_must_hold_in_every_case() {
     let rises = |cases: &[f64]| -> Verdict {
         let cases: Vec<BySeed> = cases.iter().map(|mean| v(*mean)).collect();
         rises(&cases.iter().collect::<Vec<_>>())

@@ -119,7 +119,7 @@ fn empty_records_are_reported() {
 }
 
 #[test]
-fn look() {
+fn reports_can_be_written_for_inspection() {
     let Some(folder) = std::env::var_os("FATHOM_LOOK").map(std::path::PathBuf::from) else {
         return;
     };

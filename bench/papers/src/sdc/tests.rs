@@ -69,7 +69,7 @@ fn latencies_are_compared_at_every_number_of_flows() {
 }
 
 #[test]
-fn hardly_and_nearly_always_have_limits() {
+fn hardly_ever_and_nearly_always_have_thresholds() {
     assert_eq!(
         (hardly_ever(&at(&[(40.0, 9.0), (100.0, 1.0)])), hardly_ever(&at(&[(40.0, 11.0)]))),
         (Held, NotHeld)
@@ -85,7 +85,7 @@ fn hardly_and_nearly_always_have_limits() {
 }
 
 #[test]
-fn disparity_is_symmetric_around_one() {
+fn disparity_of_a_ratio_and_its_inverse_are_equal() {
     let tcp = at(&[(1.0, 1.0), (10.0, 9.0)]);
     // 9:1 is a disparity of 8; 4:1 and 1:4 are 3, less than half of it; 6:1 is 5.
     assert_eq!(half_the_disparity(&tcp, &at(&[(1.0, 1.5), (10.0, 4.0)])), Held);
@@ -99,7 +99,7 @@ fn disparity_is_symmetric_around_one() {
 }
 
 #[test]
-fn shares_beside_tcp() {
+fn shares_against_tcp_are_judged() {
     let about_30 = |values: [f64; 3]| about(&seeds(values), 30.0).verdict;
     assert_eq!((about_30([28.0, 30.0, 33.0]), about_30([60.0, 61.0, 62.0])), (Held, NotHeld));
     assert_eq!(about_30([38.0, 40.0, 42.0]), Undecided);
@@ -189,7 +189,7 @@ fn figures_4_to_6_match_the_papers_text() {
 }
 
 #[test]
-fn the_other_claims_read_their_studies() {
+fn ratio_claims_are_judged_from_their_studies() {
     let group = |bps: f64| GroupOutcome {
         throughput_bps: bps,
         connections: 1,

@@ -78,7 +78,7 @@ fn fractions_lie_on_straight_lines_between_points() {
 }
 
 #[test]
-fn curves_cross_where_one_falls_behind_for_good() {
+fn crossover_is_where_a_curve_falls_behind_for_good() {
     let line = |slope: f64, from: f64| {
         distribution(1, move |ms: f64| (from + slope * ms / 1_000.0).min(1.0))
     };
@@ -90,7 +90,7 @@ fn curves_cross_where_one_falls_behind_for_good() {
 }
 
 #[test]
-fn at_75_percent_the_order_and_the_crossing_are_judged() {
+fn order_and_crossover_are_judged_at_75_percent_load() {
     let build = |ared_from: f64, sync: f64| {
         let mut results = Results::default();
         add_curve(&mut results, &Curve::one("75", RENO), 400.0);
@@ -116,7 +116,7 @@ fn at_75_percent_the_order_and_the_crossing_are_judged() {
 }
 
 #[test]
-fn heavy_loads_have_ared_first_and_then_last() {
+fn ared_leads_early_and_trails_late_at_heavy_load() {
     let build = |ared: fn(f64) -> f64| {
         let mut results = Results::default();
         for load in ["90", "95"] {
@@ -164,7 +164,7 @@ fn summary(column: usize, drops: f64) -> Outcome {
 }
 
 #[test]
-fn the_papers_own_table_holds_and_a_turned_one_does_not() {
+fn the_printed_table_passes_and_a_swapped_one_fails() {
     let ids = ["drops", "queue", "size", "goodput", "median", "mean"]
         .map(|row| format!("sync-table-{row}"));
     let build = |columns: [usize; 3], drops: f64| {
@@ -203,7 +203,7 @@ fn the_papers_own_table_holds_and_a_turned_one_does_not() {
 }
 
 #[test]
-fn the_largest_response_is_judged_where_it_completes() {
+fn the_largest_response_is_judged_only_if_it_completes() {
     let run = |end: Option<(f64, u64)>| {
         let traced_end = end.map(|(seconds, lost)| TracedOutcome { seconds, sent: 35_000, lost });
         of_group(GroupOutcome { traced_end, ..GroupOutcome::default() })
@@ -227,7 +227,7 @@ fn the_largest_response_is_judged_where_it_completes() {
 }
 
 #[test]
-fn bottlenecks_are_added_one_by_one() {
+fn one_two_and_three_bottlenecks_are_compared() {
     let build = |reno: [f64; 3], ared: [f64; 3], sync: [f64; 3]| {
         let mut results = Results::default();
         for (load, cases) in [
@@ -254,7 +254,7 @@ fn bottlenecks_are_added_one_by_one() {
 }
 
 #[test]
-fn a_curve_that_falls_behind_later_moves_the_crossing() {
+fn a_curve_that_falls_behind_later_moves_the_crossover() {
     let build = |at: [f64; 3]| {
         let mut results = Results::default();
         let curves = |system| {
@@ -276,7 +276,7 @@ fn a_curve_that_falls_behind_later_moves_the_crossing() {
 }
 
 #[test]
-fn drift_may_move_curves_by_two_percent() {
+fn clock_drift_may_move_curves_by_2_percent() {
     // Only responses above 25 kB; `early` of a hundred reductions are early.
     let group = |by: f64, early: u64| {
         let cdf = (0..=300)
@@ -304,7 +304,7 @@ fn drift_may_move_curves_by_two_percent() {
 }
 
 #[test]
-fn mixes_stand_between_their_parts() {
+fn mixed_traffic_lies_between_its_pure_cases() {
     let build = |all: [f64; 4], reno: [f64; 4], sync: [f64; 4]| {
         let mut results = Results::default();
         add_curve(&mut results, &Curve::one("95", RENO), 500.0);
@@ -331,7 +331,7 @@ fn mixes_stand_between_their_parts() {
 }
 
 #[test]
-fn large_responses_are_counted() {
+fn claims_on_large_responses_are_judged() {
     let build = |large: u64, within_28: f64| {
         let mut results = Results::default();
         let group = GroupOutcome {
@@ -380,7 +380,7 @@ fn detected(estimate: impl Fn(f64) -> f64) -> Outcome {
 }
 
 #[test]
-fn an_estimate_tracks_the_queue_or_does_not() {
+fn claims_on_queue_tracking_are_judged() {
     let build = |o: Outcome| {
         let mut results = Results::default();
         add(&mut results, DETECTION, &[("system", "detection only")], o);
@@ -433,7 +433,7 @@ fn artefacts_without_results_are_left_out() {
 }
 
 #[test]
-fn every_run_a_claim_needs_is_in_a_shipped_study() {
+fn runs_needed_by_claims_are_in_shipped_studies() {
     let mut curves: Vec<Curve> = ["75", "90", "95"].into_iter().map(Curve::drift).collect();
     for system in [RENO, ARED, SYNC, FREE] {
         curves.extend(["75", "90", "95"].map(|load| Curve::one(load, system)));
@@ -483,7 +483,7 @@ fn every_run_a_claim_needs_is_in_a_shipped_study() {
 }
 
 #[test]
-fn the_load_of_the_links_between_is_the_papers() {
+fn inner_links_have_the_load_of_the_paper() {
     for run in study(SEVERAL).runs(1.0).unwrap() {
         let part = |t: &Traffic| match t.workload {
             Workload::Web(Web { load: WebLoad::Computed { part, .. }, .. }) => part,

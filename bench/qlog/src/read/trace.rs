@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_times_are_times_of_day() {
+    fn reference_times_are_read_as_wall_clock_times() {
         let of = |value: Value, unit| reference(&value, unit);
         assert_eq!(of(json!(1_700_000_000_000.5), 1.0), Some(1_700_000_000_000.5));
         assert_eq!(of(json!("1600000000000000"), 1e-3), Some(1_600_000_000_000.0));

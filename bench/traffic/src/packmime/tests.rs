@@ -52,7 +52,7 @@ fn rates_without_a_model_are_refused() {
 /// Expected share of downloads, from mean run lengths by the sum of P(length > n) =
 /// exp(-(n/scale)^shape), compared with the counted share.
 #[test]
-fn runs_give_the_share_of_downloads() {
+fn download_share_matches_the_run_lengths() {
     let mean = |w: Weibull| {
         (0..10_000).map(|n| (-(f64::from(n) / w.scale).powf(w.shape)).exp()).sum::<f64>()
     };
@@ -70,7 +70,7 @@ fn runs_give_the_share_of_downloads() {
 /// The sizes have infinite variance (tail index about 1.2). Their limiting mean is 8639 B, and a
 /// pool of this size still deviates by several per cent. Sync-TCP's own run had 7256 B.
 #[test]
-fn responses_at_rate_100() {
+fn response_sizes_match_the_model_at_rate_100() {
     let requests = pooled(10, 20_000);
     let middle = median(requests.iter().map(|r| r.response_bytes));
     let mean =
@@ -85,7 +85,7 @@ fn responses_at_rate_100() {
 /// 200,000 values varies widely. In about 98% of pools the server's part of the largest value is
 /// one that is exceeded with a probability of 4.6/n to 0.01/n, which is 6.5 s to 17 s.
 #[test]
-fn round_trip_times_at_rate_100() {
+fn rtts_match_the_model_at_rate_100() {
     let requests = pooled(10, 20_000);
     let ms = |d: Duration| (d + Duration::from_millis(14)).as_secs_f64() * 1e3;
     let min = ms(requests.iter().map(WebRequest::rtt).min().unwrap());
@@ -117,7 +117,7 @@ fn arrivals_keep_the_requested_rate() {
 }
 
 #[test]
-fn starts_at_zero_and_never_decreases() {
+fn request_times_start_at_zero_and_never_decrease() {
     let requests: Vec<_> = traffic(100.0, 7, Options::default()).take(5_000).collect();
     assert_eq!(requests[0].start, Time::ZERO);
     assert!(requests.is_sorted_by_key(|r| r.start));
@@ -137,7 +137,7 @@ fn same_seed_gives_the_same_requests() {
 
 /// Every published seed changes its meaning if these values change.
 #[test]
-fn requests_of_a_seed_are_pinned() {
+fn requests_of_a_seed_never_change() {
     let mut first = stream(1, Quantity::Gaps);
     let mut second = stream(1, Quantity::Requests);
     let drawn: [u64; 2] = [first.random(), second.random()];

@@ -216,7 +216,7 @@ fn events_after_the_end_of_runs_are_noted_first() {
 }
 
 #[test]
-fn full_direction_opposite_to_bodies_is_noted_first() {
+fn saturated_reverse_direction_is_noted_first() {
     let mut c = comparison();
     c.plan.path.up_rate = Some("2Mbps".into());
     assert_eq!(c.full_other_direction(), None);
@@ -259,7 +259,7 @@ fn full_direction_opposite_to_bodies_is_noted_first() {
 }
 
 #[test]
-fn one_seed_has_no_interval_and_is_called_no_result() {
+fn one_seed_has_no_interval_and_no_conclusion() {
     let mut c = comparison();
     c.plan.seeds = 1;
     c.runs.retain(|r| r.seed == 1);
@@ -348,7 +348,7 @@ fn controller_without_responses_is_reported_first_and_fails() {
 }
 
 #[test]
-fn change_over_other_seeds_than_means_is_marked_and_noted() {
+fn change_and_means_over_different_seeds_are_noted() {
     let mut c = comparison();
     assert!(c.unpaired().is_empty());
     // Without its slow seed, sync's mean falls from 28.8 to 27.6 ms, but the change per seed stays
@@ -433,7 +433,7 @@ fn outlying_seeds_are_named() {
 }
 
 #[test]
-fn missing_rack_is_noted_for_tcp_if_bodies_are_reordered() {
+fn missing_rack_is_noted_if_tcp_bodies_are_reordered() {
     let mut c = comparison();
     c.plan.path = PathSpec {
         rtt: Some("30ms".into()),
@@ -490,7 +490,7 @@ fn percentile_of_too_few_responses_is_a_dash() {
 }
 
 #[test]
-fn page_has_every_plot_loads_nothing_and_is_deterministic() {
+fn page_is_self_contained_and_deterministic() {
     let page = html(&comparison());
     // The ranking, two distributions on two axes each, the queue, the window, the queueing delay,
     // and three plots of shares. Each can be saved as SVG and CSV.

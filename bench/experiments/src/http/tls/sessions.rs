@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_take_bounded_memory() {
+    fn sessions_use_bounded_memory() {
         let identity = Identity::generate().unwrap().resuming(false);
         for _ in 0..super::CLIENT_KEEPS {
             handshake(&identity, false);

@@ -80,7 +80,7 @@ const CROSSING: [[[f64; 2]; 2]; 4] = [
 ];
 
 #[test]
-fn headline_names_the_first_system_and_the_crossing() {
+fn headline_names_the_best_system_and_the_crossover() {
     let study = study(LOSSES, "");
     let lines = headline(&study, &results(&study, &CROSSING));
     assert_eq!(lines.len(), 3, "{lines:#?}");
@@ -104,7 +104,7 @@ fn headline_names_the_first_system_and_the_crossing() {
 }
 
 #[test]
-fn overlapping_intervals_are_undecided() {
+fn overlapping_intervals_give_no_winner() {
     let study = study(LOSSES, "");
     let wide = CROSSING.map(|point| point.map(|[a, _]| [a, 6.0 * a]));
     // The ratios differ too: the seed decides which system is ahead.

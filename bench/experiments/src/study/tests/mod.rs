@@ -379,7 +379,7 @@ fn fingerprints_differ_exactly_when_runs_differ() {
 }
 
 #[test]
-fn parts_are_a_partition() {
+fn every_run_is_in_exactly_one_part() {
     let all: Vec<String> = study().runs(1.0).unwrap().into_iter().map(|c| c.fingerprint).collect();
     for n in [1, 2, 5, 12, 20] {
         let mut seen: Vec<String> = Vec::new();
@@ -398,7 +398,7 @@ fn parts_are_a_partition() {
 }
 
 #[test]
-fn a_longer_axis_moves_no_run_to_another_part() {
+fn lengthening_an_axis_keeps_runs_in_their_parts() {
     let longer = STUDY
         .replace("flows = [10, 20]", "flows = [5, 10, 15, 20]")
         .replace("seeds = 2", "seeds = 40");
@@ -428,7 +428,7 @@ fn a_longer_axis_moves_no_run_to_another_part() {
 }
 
 #[test]
-fn runs_are_chosen_by_fingerprint() {
+fn runs_are_selected_by_fingerprint() {
     let all = study().runs(1.0).unwrap();
     let chosen = |wanted: &[&str]| {
         let wanted: Vec<RunFilter> = wanted.iter().map(|w| w.parse().unwrap()).collect();
@@ -446,7 +446,7 @@ fn runs_are_chosen_by_fingerprint() {
 }
 
 #[test]
-fn runs_are_chosen_by_values_of_axes() {
+fn runs_are_selected_by_values_of_axes() {
     let all = study().runs(1.0).unwrap();
     let chosen = |wanted: &[&str]| {
         let wanted: Vec<RunFilter> = wanted.iter().map(|w| w.parse().unwrap()).collect();
@@ -562,7 +562,7 @@ fn the_longest_runs_start_first() {
 }
 
 #[test]
-fn only_runs_that_count_responses_have_new_fingerprints() {
+fn only_runs_with_responses_change_fingerprint() {
     // Fingerprint of version 1, in which failed requests counted as responses.
     let old = |run: &StudyRun, text: &str| {
         let mut hash = fathom_netsim::hash::StableHash::default();

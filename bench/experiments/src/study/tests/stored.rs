@@ -68,7 +68,7 @@ fn corrupt_results_are_reported_and_run_again() {
 }
 
 #[test]
-fn only_old_temporary_files_of_these_runs_are_removed() {
+fn only_stale_temporary_files_of_own_runs_are_removed() {
     let folder = Folder::new("swept");
     let runs = study().runs(1.0).unwrap();
     let of = |what: &str| format!(".{what}-host-with-dashes-17-0123456789abcdef.tmp");
@@ -136,7 +136,7 @@ fn a_failed_run_does_not_stop_the_others() {
 }
 
 #[test]
-fn the_first_result_of_a_run_stays() {
+fn the_first_stored_result_is_kept() {
     let folder = Folder::new("first");
     let runs = &study().runs(1.0).unwrap()[..1];
     let options = RunOptions {

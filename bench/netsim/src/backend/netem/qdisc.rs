@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_the_kernel_lacks_are_named() {
+    fn queues_missing_from_the_kernel_are_named() {
         for queue in ["avq", "gared", "dualpi2", "cobalt"] {
             let error =
                 qdiscs(RATE, &queue.parse().unwrap(), Duration::ZERO).unwrap_err().to_string();

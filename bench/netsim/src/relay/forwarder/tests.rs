@@ -184,7 +184,7 @@ fn corruption_flips_one_bit_and_duplicates_arrive_twice() {
 }
 
 #[test]
-fn nothing_passes_in_a_blackout_nor_above_an_mtu() {
+fn blackouts_and_oversized_datagrams_pass_nothing() {
     let (server, client) = (socket(), socket());
     let events = vec!["mtu:1000@0s".parse().unwrap(), "blackout:400ms@0s".parse().unwrap()];
     let relay =
@@ -278,7 +278,7 @@ fn a_reply_to_an_evicted_client_is_dropped() {
 }
 
 #[test]
-fn a_queue_that_schedules_serves_clients_in_turn() {
+fn a_scheduling_queue_serves_clients_in_turn() {
     let (server, busy, sparse) = (socket(), socket(), socket());
     // 972 bytes and 28 bytes of headers take 100 ms.
     let link = Some((

@@ -247,7 +247,7 @@ fn initial_window_is_an_option() {
 /// RFC 5681 §3.1, equations 2 and 3: in slow start an ACK counts for one segment, however many it
 /// covers; RFC 9002 §7.3 counts bytes.
 #[test]
-fn delayed_acks_slow_the_growth_that_counts_acks() {
+fn delayed_acks_slow_growth_when_counting_acks() {
     for (counting, flights) in
         [(GrowthCounting::Acks, [10, 15, 21]), (GrowthCounting::Bytes, [10, 20, 40])]
     {
@@ -262,7 +262,7 @@ fn delayed_acks_slow_the_growth_that_counts_acks() {
 /// RFC 9293 §3.8.6: no more than the receiver's window is sent; the window also counts data that
 /// arrived behind a gap.
 #[test]
-fn receiver_window_is_kept() {
+fn receiver_window_is_respected() {
     let most = TcpOptions { max_window: Some(4), ..options(LossRecovery::Sack) };
     let mut p = Path::new(reno(), most, 1, &[(4, 1)]);
     p.s.offer(12_000);
@@ -289,7 +289,7 @@ fn idle_connection_begins_again_with_the_initial_window() {
 
 /// A new connection begins with a SYN and keeps the counts of the old one.
 #[test]
-fn restart_keeps_the_counts() {
+fn restart_keeps_the_counters() {
     let mut p = Path::reno(LossRecovery::NewReno, 10, &[]);
     assert!(p.run(1_000));
     p.s.restart(reno());
@@ -301,7 +301,7 @@ fn restart_keeps_the_counts() {
 
 /// Sync-TCP §3.2: the timestamps option provides one-way delays and takes 12 bytes of each segment.
 #[test]
-fn timestamps_bring_one_way_delays() {
+fn timestamps_yield_one_way_delays() {
     let o = TcpOptions { timestamps: true, ..options(LossRecovery::NewReno) };
     let mut p = Path::new(fixed(4), o, 1, &[]);
     p.s.offer(988 * 4);

@@ -2,7 +2,7 @@ use super::*;
 
 /// RFC 9293 §3.5: SYN, SYN-ACK and ACK of 40 bytes each, then data.
 #[test]
-fn data_wait_for_the_handshake() {
+fn data_waits_for_the_handshake() {
     let mut p = Path::reno(LossRecovery::NewReno, 3, &[]);
     assert!(p.run(1_000));
     let first: Vec<_> = p.segments.iter().take(3).map(|s| (s.syn, s.len, s.size)).collect();
@@ -15,7 +15,7 @@ fn data_wait_for_the_handshake() {
 /// RFC 6298 §5, rules 5.4 to 5.6: SYNs leave at 0, 1, 3 and 7 s. Rule 5.7: data then begin with a
 /// timeout of 3 s and with one segment (RFC 5681 §3.1).
 #[test]
-fn lost_syns_are_sent_again() {
+fn lost_syns_are_retransmitted() {
     let mut p = Path::reno(LossRecovery::NewReno, 3, &[(-1, 1), (-1, 2), (-1, 3)]);
     p.run(7_150);
     assert_eq!(p.times_of(-1), [0, 1_000, 3_000, 7_000]);
@@ -27,7 +27,7 @@ fn lost_syns_are_sent_again() {
 
 /// RFC 6298 §5: a lost SYN-ACK is sent again.
 #[test]
-fn lost_syn_ack_is_sent_again() {
+fn lost_syn_ack_is_retransmitted() {
     let mut p = Path::reno(LossRecovery::NewReno, 3, &[]);
     p.run(60);
     p.acks.clear();

@@ -115,7 +115,7 @@ fn slow_start_by_acks_of_one_two_and_four_segments() {
 /// flight: 20, 18, 12 and 10 after 10, 9, 6 and 5 segments. This sender grows the window only by
 /// ACKs received while the window was full, as in RFC 9002 §7.8.
 #[test]
-fn window_that_is_not_used_does_not_grow() {
+fn unused_window_does_not_grow() {
     for (segments, window) in [(10, 12), (9, 10), (6, 10), (5, 10)] {
         let mut s = Script::new(LossRecovery::Sack, 100);
         assert_eq!(s.write(segments), numbers(0..segments));
@@ -131,7 +131,7 @@ fn window_that_is_not_used_does_not_grow() {
 /// 10 (RFC 5681 §4.1). Linux sends five segments at once, half of the window; this sender sends all
 /// ten.
 #[test]
-fn idle_time_brings_back_the_initial_window() {
+fn idle_time_restores_the_initial_window() {
     let mut s = Script::new(LossRecovery::Sack, 100);
     assert_eq!(s.write(26), numbers(0..10));
     assert_eq!(s.after(100).ack(10, &[]), numbers(10..26));
@@ -142,7 +142,7 @@ fn idle_time_brings_back_the_initial_window() {
 /// tcp/fast_retransmit/fr-4pkt, -4pkt-sack: the third duplicate ACK retransmits the first segment
 /// and nothing else.
 #[test]
-fn third_duplicate_retransmits() {
+fn third_duplicate_ack_retransmits() {
     for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
         let mut s = Script::new(recovery, 100);
         assert_eq!(s.write(4), numbers(0..4));
@@ -163,7 +163,7 @@ fn third_duplicate_retransmits() {
 /// segment each. They were caused by reordering: the ACK that shows this grows the window from 10
 /// to 11.
 #[test]
-fn first_two_duplicates_release_new_segments() {
+fn first_two_duplicate_acks_release_new_segments() {
     // Without SACK, Linux subtracts the two duplicates from the segments that the ACK counts for.
     // This sender counts three when it counts bytes.
     for (recovery, counting, then) in [
@@ -202,7 +202,7 @@ fn reordering_of_two_segments_begins_no_recovery() {
 /// tcp/cwnd_moderation/cwnd-moderation-disorder-no-moderation: a duplicate ACK leaves the window
 /// at 10.
 #[test]
-fn one_duplicate_leaves_the_window() {
+fn one_duplicate_ack_leaves_the_window_unchanged() {
     let mut s = Script::new(LossRecovery::Sack, 100);
     s.write(4);
     assert_eq!((s.after(100).ack(0, &[(1, 2)]), s.window()), (vec![], 10));
@@ -229,7 +229,7 @@ fn one_hole_is_repaired_and_the_window_stays_full() {
 /// afterwards. Linux sends one hole per ACK: 0 with the third duplicate and 1, 2, 3 with the next
 /// ones. By RFC 6675 §5, step C, all four fit the window of 7 at once.
 #[test]
-fn four_holes_are_repaired_as_the_pipe_has_room() {
+fn four_holes_are_repaired_as_the_pipe_drains() {
     let mut s = Script::new(LossRecovery::Sack, 10);
     assert_eq!(s.write(10), numbers(0..10));
     s.after(10);
@@ -269,7 +269,7 @@ fn lost_retransmission_waits_for_the_timeout() {
 /// block of 9. By RFC 6675 §4, 0 and 1 are lost and are sent, and 5 is later; 4 and 7 are sent
 /// because nothing else can be (rule 3 of NextSeg).
 #[test]
-fn holes_among_three_blocks_are_lost_when_three_lie_above() {
+fn holes_below_three_sacked_segments_are_lost() {
     let mut s = Script::new(LossRecovery::Sack, 100);
     assert_eq!(s.write(10), numbers(0..10));
     s.after(100);
@@ -286,7 +286,7 @@ fn holes_among_three_blocks_are_lost_when_three_lie_above() {
 /// of 3 and of 6 to 9. The ACK advances the ACK number and also shows the losses, so RFC 6675 §5
 /// counts it as a duplicate. Linux and this sender both send 1, 2, 4 and 5 at once.
 #[test]
-fn one_ack_advances_and_shows_losses() {
+fn an_advancing_ack_can_also_reveal_losses() {
     let mut s = Script::new(LossRecovery::Sack, 10);
     assert_eq!(s.write(10), numbers(0..10));
     assert_eq!(s.after(10).ack(1, &[(3, 4), (6, 10)]), [1, 2, 4, 5]);
@@ -310,7 +310,7 @@ fn one_block_of_three_segments_begins_recovery() {
 /// and 5 (rule 3 of NextSeg), and for four new segments after the block, because nothing shows that
 /// 7 is lost.
 #[test]
-fn blocks_of_an_old_ack_count() {
+fn sack_blocks_of_an_old_ack_count() {
     let mut s = Script::new(LossRecovery::Sack, 10);
     assert_eq!(s.write(10), numbers(0..10));
     s.after(10);
@@ -337,7 +337,7 @@ fn one_block_waits_for_the_timeout() {
 /// timeout sends 0, the ACK of 0 releases 1 and 2, and their ACK releases 3. Linux first sends 3
 /// after 200 ms (tail loss probe, RFC 8985 §7), and 0 another 300 ms later.
 #[test]
-fn timeout_repairs_in_order_and_by_slow_start() {
+fn timeout_retransmits_in_order_with_slow_start() {
     let mut s = Script::new(LossRecovery::Sack, 100);
     assert_eq!(s.write(4), numbers(0..4));
     let byte = [(3_999, 4_000)];
@@ -363,7 +363,7 @@ fn timeouts_double() {
 /// to 2, and ssthresh is 7 after a window of 10. Slow start sends two segments per ACK up to 7,
 /// then one. Linux sends a probe after 300 ms, and its timeout comes 300 ms later.
 #[test]
-fn slow_start_after_a_timeout_ends_at_seven_tenths() {
+fn slow_start_after_a_timeout_ends_at_0_7_of_the_window() {
     let mut s = Script::new(LossRecovery::Sack, 100);
     assert_eq!(s.write(1), [0]);
     assert_eq!((s.after(100).ack(1, &[]), s.window()), (vec![], 10));
@@ -383,7 +383,7 @@ fn slow_start_after_a_timeout_ends_at_seven_tenths() {
 /// in flight. ssthresh is 7, and this sender sets the window to it (RFC 3168 §6.1.2). By PRR, Linux
 /// has a window of 4, one more than the segments in flight.
 #[test]
-fn mark_takes_the_window_to_seven_tenths() {
+fn mark_reduces_the_window_to_0_7() {
     let mut s = Script::with(TcpOptions { ecn: true, ..options(LossRecovery::Sack) }, 100);
     assert_eq!(s.write(4), numbers(0..4));
     let marked = TcpAck { ece: true, ..ack_of(1_000, &[]) };
@@ -394,7 +394,7 @@ fn mark_takes_the_window_to_seven_tenths() {
 /// data follow the SYN-ACK at once. RFC 5681 §3.1 and RFC 6298 §5, rule 5.7, then require a window
 /// of one segment and a timeout of 3 s; the scripts do not show Linux's values.
 #[test]
-fn lost_syn_is_sent_again_after_a_second() {
+fn lost_syn_is_retransmitted_after_a_second() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(-1, 1)]);
     p.run(1_100);
     assert_eq!(
@@ -463,7 +463,7 @@ fn gap_and_its_end_are_acknowledged_at_once() {
 /// fills part of the gap is acknowledged at once and keeps the block; a segment that fills the rest
 /// removes the block.
 #[test]
-fn block_stays_until_the_gap_is_filled() {
+fn sack_block_stays_until_the_gap_is_filled() {
     let mut l = Listener::new(TcpReceiverOptions { sack: true, ..TcpReceiverOptions::default() });
     let acks = [(2, 41), (41, 101), (0, 1), (1, 2)].map(|(first, behind)| l.segment(first, behind));
     let expected = [(0, vec![(2, 41)]), (0, vec![(2, 101)]), (1, vec![(2, 101)]), (101, vec![])];
@@ -474,7 +474,7 @@ fn block_stays_until_the_gap_is_filled() {
 /// time are acknowledged at once. Linux also reports them in a block before the others (RFC 2883):
 /// (1, 3), (7, 8) and (0, 1) in the last three ACKs. This receiver does not.
 #[test]
-fn newest_block_is_first_and_duplicates_have_none() {
+fn newest_sack_block_is_first_and_duplicates_have_none() {
     let mut l = Listener::new(TcpReceiverOptions { sack: true, ..TcpReceiverOptions::default() });
     let acks = [(1, 2), (2, 3), (4, 5), (7, 8), (0, 6), (6, 8), (0, 1)]
         .map(|(first, behind)| l.segment(first, behind));

@@ -51,7 +51,7 @@ fn limited_transmit_is_an_option() {
 
 /// RFC 6582 §3.2: one hole is repaired per round trip, with one reduction for all holes.
 #[test]
-fn several_losses_take_a_round_trip_each() {
+fn several_losses_take_one_round_trip_each() {
     let o = TcpOptions { rto: RtoOptions::default(), ..options(LossRecovery::NewReno) };
     let mut p = Path::new(reno(), o, 1, &[(1, 1), (3, 1), (5, 1)]);
     p.s.offer(100_000);
@@ -80,7 +80,7 @@ fn partial_ack_deflates_the_window() {
 
 /// RFC 6582 §3.2, step 3: only the first partial ACK restarts the timer.
 #[test]
-fn later_partial_acks_leave_the_timer() {
+fn later_partial_acks_do_not_restart_the_timer() {
     let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1), (2, 1), (4, 1), (6, 1)]);
     p.run(310);
     assert_eq!((p.s.timeout(), p.s.recovery), (Some(at(600)), Recovery::Fast(true)));
@@ -91,7 +91,7 @@ fn later_partial_acks_leave_the_timer() {
 /// RFC 6582 §3.2, step 2: duplicates of an ACK that covers no more than `recover` begin no
 /// recovery. RFC 6675 §5 allows it.
 #[test]
-fn duplicates_at_the_recovery_point_begin_no_recovery() {
+fn duplicate_acks_at_the_recovery_point_start_no_recovery() {
     for (recovery, recoveries) in [(LossRecovery::NewReno, 0), (LossRecovery::Sack, 1)] {
         let drops: Vec<(i64, u32)> = (0..10).map(|n| (n, 1)).collect();
         let mut p = Path::reno(recovery, 100, &drops);
@@ -111,7 +111,7 @@ fn duplicates_at_the_recovery_point_begin_no_recovery() {
 /// RFC 6582 §3.2, step 3, first choice: with few segments outstanding, a full ACK does not cause a
 /// burst of half the window.
 #[test]
-fn full_ack_brings_no_burst() {
+fn full_ack_causes_no_burst() {
     let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1)]);
     p.run(199);
     // Only three of nine duplicates arrive, so no new segments leave except the two of limited

@@ -45,7 +45,7 @@ fn lost_acks_do_not_hide_a_loss() {
 /// RFC 6675 §4, NextSeg rule 4, and §5, step 4.3: the last segment is retransmitted once, when
 /// nothing else can be sent and more than the first retransmission was acknowledged.
 #[test]
-fn lost_tail_is_rescued() {
+fn lost_tail_is_recovered_by_a_rescue_retransmission() {
     // Nothing above 9 is SACKed.
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(3, 1), (9, 1)]);
     assert!(p.run(2_000));
@@ -81,7 +81,7 @@ fn timeout_forgets_sacked_segments() {
 
 /// RFC 6675 §2: an ACK without new SACK information is not a duplicate ACK.
 #[test]
-fn acks_without_new_information_are_no_duplicates() {
+fn acks_without_new_information_are_not_duplicates() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[]);
     p.run(120);
     for _ in 0..5 {

@@ -4,7 +4,7 @@ use crate::Probes;
 /// RFC 6298 §5, rules 5.4 to 5.6, and RFC 6298 §2, rule 2.5: timeouts of 1, 2, 4 s and so on up to
 /// 64 s. Only the first is reported to the controller (RFC 5681 §3.1).
 #[test]
-fn lost_window_backs_off_to_64_seconds() {
+fn timeout_backs_off_to_64_seconds() {
     let drops: Vec<(i64, u32)> =
         (0..10).map(|n| (n, 1)).chain((2..10).map(|copy| (0, copy))).collect();
     let o = TcpOptions { rto: RtoOptions::default(), ..options(LossRecovery::NewReno) };
@@ -24,7 +24,7 @@ fn lost_window_backs_off_to_64_seconds() {
 
 /// RFC 5681 §3.1: one segment after a timeout, then slow start up to half of the old window.
 #[test]
-fn timeout_leaves_one_segment() {
+fn timeout_reduces_the_window_to_one_segment() {
     let drops: Vec<(i64, u32)> = (0..10).map(|n| (n, 1)).collect();
     for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
         let mut p = Path::reno(recovery, 100, &drops);
@@ -41,7 +41,7 @@ fn timeout_leaves_one_segment() {
 
 /// RFC 6298 §2, rule 2.4.
 #[test]
-fn floor_is_an_option() {
+fn timeout_floor_is_configurable() {
     for floor in [1_000, 200, 0] {
         let rto = RtoOptions { floor: ms(floor), ..RtoOptions::default() };
         let mut p =
@@ -56,7 +56,7 @@ fn floor_is_an_option() {
 /// Karn's algorithm, RFC 6298 §3: the timeout stays doubled until a segment that was sent only once
 /// is acknowledged. With timestamps the copies can be told apart (RFC 7323 §4).
 #[test]
-fn resent_segments_give_no_sample() {
+fn retransmitted_segments_give_no_sample() {
     for (timestamps, after) in [(false, 600), (true, 250)] {
         let initial_window = InitialWindow::Segments(1);
         let o = TcpOptions { timestamps, initial_window, ..options(LossRecovery::NewReno) };
@@ -97,7 +97,7 @@ fn last_segment_waits_for_a_delayed_ack() {
 /// RFC 3465 §2.3: during the recovery from a timeout, an ACK counts for one segment, however many
 /// it covers.
 #[test]
-fn jump_of_the_ack_after_a_timeout_counts_once() {
+fn ack_after_a_timeout_counts_for_one_segment() {
     let counting = GrowthCounting::Bytes;
     let o = TcpOptions { counting, limited_transmit: false, ..options(LossRecovery::NewReno) };
     let mut p = Path::new(reno(), o, 1, &[(0, 1), (0, 2), (5, 1)]);
@@ -113,7 +113,7 @@ fn jump_of_the_ack_after_a_timeout_counts_once() {
 /// RFC 9002 §6.2.4 instead of RFC 6298: one or two of the oldest outstanding segments are sent
 /// again, and the window is unchanged.
 #[test]
-fn probes_leave_the_window_alone() {
+fn probes_do_not_change_the_window() {
     for count in [1, 2] {
         let probes = Some(Probes { count, ack_delay: ms(25) });
         let o = TcpOptions { probes, ..options(LossRecovery::Sack) };
