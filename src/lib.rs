@@ -231,7 +231,7 @@ mod tests {
     /// Hints quote commands, such as `'fathom plan list' lists them`. Every quoted command and
     /// option must exist.
     #[test]
-    fn commands_in_messages_exist() {
+    fn commands_named_in_messages_exist() {
         let cli = Cli::command();
         // Split in two, because the test also searches this file.
         let quote = ["'", "fathom "].concat();
@@ -293,7 +293,7 @@ mod tests {
     /// The commands that are HTTP/3 clients share the definition of their options, so all names and
     /// short names are equal.
     #[test]
-    fn clients_have_the_same_options() {
+    fn client_commands_share_the_same_options() {
         let cli = Cli::command();
         let of = |name: &str| {
             let command = cli.find_subcommand(name).unwrap_or_else(|| panic!("{name}"));

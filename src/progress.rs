@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_is_done_and_what_is_left() {
+    fn progress_lines_show_finished_runs_and_time_left() {
         let count = Arc::new(AtomicU64::new(50));
         let mut state = State { total: 10, done: 2, ..State::default() };
         state.running.insert("a".into(), (100, count));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_while_runs_run_and_stop_with_them() {
+    fn progress_lines_stop_with_the_last_run() {
         let (sender, lines) = mpsc::channel();
         let beat =
             Heartbeat::saying(3, Duration::from_millis(1), move |line| drop(sender.send(line)));

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_runs_are_made() {
+    fn missing_runs_are_executed() {
         let folder = tempfile::tempdir().unwrap();
         let (results, json) = (folder.path().join("results"), folder.path().join("r.json"));
         let runs = fill(&results, 1);

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_owner_can_open_the_socket_and_it_goes_at_the_end() {
+    fn the_socket_is_private_and_removed_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("link.sock");
         let socket = serve(&path);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_clients_are_bounded() {
+    fn command_length_and_client_count_are_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("link.sock");
         let _socket = serve(&path);

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_relay_that_was_the_limit_says_so_in_both() {
+    fn table_and_json_report_an_overloaded_relay() {
         let down_timing =
             LineTiming { sent: 100, delay_p50: Duration::from_millis(20), ..LineTiming::default() };
         let mut stats = RelayStats { down_timing, ..RelayStats::default() };

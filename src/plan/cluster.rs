@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn slurm_arrays_without_parts_are_errors_with_a_hint() {
+    fn invalid_slurm_arrays_are_errors_with_a_hint() {
         for (id, count, min, max, step) in [
             ("7", "3", "1", "7", "1"),
             ("3", "3", "1", "7", "1"),
