@@ -92,7 +92,7 @@ fn guests(folder: &Path) -> usize {
 
 /// Needs `user-mode-linux`, which `make test` installs.
 #[test]
-fn netem_runs_in_user_mode_linux_and_leaves_nothing_behind() {
+fn netem_runs_in_user_mode_linux_and_cleans_up() {
     let folder = tempfile::tempdir().unwrap();
     let uml = ["--backend", "virtual,netem", "--kernel", "uml"];
     hold(&runs(folder.path(), &uml), &["virtual", "netem"]);

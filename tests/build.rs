@@ -73,7 +73,7 @@ fn no_crate_is_compiled_twice_for_demo_and_test() {
 
 /// Checks that the Makefile runs the commands that the test above compares.
 #[test]
-fn the_makefile_runs_the_commands_that_are_compared() {
+fn the_makefile_runs_the_compared_commands() {
     let makefile = std::fs::read_to_string(Path::new(ROOT).join("Makefile")).expect("the Makefile");
     for command in [
         "run --release --locked -p fathom-experiments --features quiche --bin first-look",
@@ -103,7 +103,7 @@ struct Target {
 }
 
 #[test]
-fn every_test_file_is_in_a_program() {
+fn every_test_file_belongs_to_a_test_program() {
     let metadata: Metadata =
         serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--no-deps"]))
             .expect("metadata");

@@ -116,7 +116,7 @@ fn persistent_connections_and_bulk_transfers_run() {
 }
 
 #[test]
-fn a_controller_whose_requests_all_fail_ends_with_code_1_and_the_reason() {
+fn exit_code_is_1_if_all_requests_of_a_controller_fail() {
     let path = ["--rate", "1Mbps", "--rtt", "20ms", "--event", "blackout:200s@1s"];
     let what = ["compare", "--workload", "bulk:2x2MB@0ms", "--controllers", "reno", "--seeds", "1"];
     let out = fathom(&[&what[..], &path].concat());
@@ -168,7 +168,7 @@ fn refused(args: &[&str], says: &[&str]) {
 }
 
 #[test]
-fn bad_input_gives_one_line_that_names_a_fix() {
+fn invalid_input_gives_one_line_with_a_fix() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--controllers", "rneo"], &["rneo", "reno"]),
         (&["--controllers", "sync:flor=1ms"], &["flor", "floor"]),
@@ -286,7 +286,7 @@ fn an_event_after_the_end_of_all_runs_is_an_error() {
 }
 
 #[test]
-fn controllers_lists_every_one_with_options_needs_and_source() {
+fn controllers_are_listed_with_options_needs_and_source() {
     let out = fathom(&["controllers"]);
     assert!(out.status.success());
     let list = text(&out.stdout);
@@ -298,7 +298,7 @@ fn controllers_lists_every_one_with_options_needs_and_source() {
 }
 
 #[test]
-fn stacks_lists_offers_needs_and_own_controllers() {
+fn stacks_are_listed_with_capabilities_and_controllers() {
     let out = fathom(&["stacks"]);
     assert!(out.status.success());
     let list = text(&out.stdout);
@@ -332,7 +332,7 @@ fn help_has_examples() {
 }
 
 #[test]
-fn plan_lists_shows_and_checks_the_studies_that_ship() {
+fn plan_lists_shows_and_checks_shipped_studies() {
     let list = fathom(&["plan", "list"]);
     assert!(list.status.success(), "{}", text(&list.stderr));
     let list = text(&list.stdout);
@@ -381,7 +381,7 @@ fn plan_check_reads_files_and_options() {
 
 /// One file is a comparison for 'fathom compare' and a study for 'fathom plan'.
 #[test]
-fn the_plans_in_the_repository_are_comparisons_and_studies() {
+fn plans_in_the_repository_are_comparisons_or_studies() {
     let folder = tempfile::tempdir().expect("a folder");
     let inside = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let (again, third) = (&*inside("again.toml"), &*inside("third.toml"));
@@ -406,7 +406,7 @@ fn the_plans_in_the_repository_are_comparisons_and_studies() {
 }
 
 #[test]
-fn bad_plans_give_one_line_that_names_a_fix() {
+fn invalid_plans_give_one_line_with_a_fix() {
     let folder = tempfile::tempdir().expect("a folder");
     let written = |name: &str, toml: &str| {
         let path = folder.path().join(name);
@@ -443,7 +443,7 @@ fn bad_plans_give_one_line_that_names_a_fix() {
 }
 
 #[test]
-fn reproduce_lists_papers_and_refuses_unknown_ones() {
+fn reproduce_lists_papers_and_refuses_unknown_papers() {
     use fathom_papers::PAPERS;
 
     let out = fathom(&["reproduce"]);

@@ -129,7 +129,7 @@ fn no_dependency_that_ships_is_banned() {
 }
 
 #[test]
-fn no_dependency_is_of_unknown_source() {
+fn no_dependency_has_an_unknown_source() {
     let wrong = metadata(ALL).packages.into_iter().filter_map(|p| match &p.source {
         Some(source) if source != REGISTRY => {
             Some(format!("{} {} comes from {source}", p.name, p.version))

@@ -51,7 +51,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_device_stays_a_device() {
+fn devices_are_written_without_being_replaced() {
     let (_folder, log) = folder();
     let out = analyze(":", &log, &["--json", "/dev/null", "--report", "/dev/null"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -152,7 +152,7 @@ fn files_are_replaced_atomically_and_hard_links_kept() {
 }
 
 #[test]
-fn a_dash_is_standard_output_once() {
+fn a_dash_means_standard_output_and_works_once() {
     let (folder, log) = folder();
     let out = analyze(":", &log, &["--json", "-"]);
     serde_json::from_slice::<serde_json::Value>(&out.stdout).expect("JSON and nothing else");

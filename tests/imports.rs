@@ -134,7 +134,7 @@ fn circle(imports: &Imports, module: &Vec<String>) -> Option<Vec<Vec<String>>> {
 }
 
 #[test]
-fn files_import_each_other_without_circles() {
+fn files_do_not_import_each_other_in_circles() {
     let mut found = Vec::new();
     let mut files = 0;
     for folder in crates(Path::new(env!("CARGO_MANIFEST_DIR"))) {

@@ -21,7 +21,7 @@ const JUDGE: &[&str] =
     &["judge", "cubic", "--only", "7.2", "--only", "7.7", "--only", "5.1.1", "--json", "card.json"];
 
 #[test]
-fn two_runs_write_the_same_bytes() {
+fn two_judgements_write_the_same_bytes() {
     let (one, two) =
         (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let files = ["card.json", "card.html", "junit.xml"];
@@ -44,7 +44,7 @@ fn two_runs_write_the_same_bytes() {
 }
 
 #[test]
-fn worse_than_the_baseline_fails() {
+fn a_result_worse_than_the_baseline_fails() {
     let folder = tempfile::tempdir().expect("a folder");
     let only = ["--only", "7.5"];
     let out = run(folder.path(), &[&["judge", "cubic", "--json", "old.json"], &only[..]].concat());

@@ -60,7 +60,7 @@ fn counts(mut child: Child) -> serde_json::Value {
 }
 
 #[test]
-fn datagrams_pass_and_an_interrupt_ends_it_with_its_counts() {
+fn an_interrupt_ends_the_link_and_prints_its_counts() {
     let (server, client) = (socket(), socket());
     let (child, address) =
         relay(&server, &["--rate", "10Mbps", "--delay", "5ms", "--up-delay", "10ms"]);
@@ -210,7 +210,7 @@ fn new_clients_replace_idle_ones_when_descriptors_run_out() {
 }
 
 #[test]
-fn bad_input_gives_one_line_that_names_a_fix() {
+fn invalid_input_gives_one_line_with_a_fix() {
     let good = ["link", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"];
     let taken = socket();
     let taken = taken.local_addr().expect("an address").to_string();

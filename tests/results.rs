@@ -94,7 +94,7 @@ fn rows(csv: &str) -> Vec<std::collections::HashMap<&str, &str>> {
 }
 
 #[test]
-fn rows_of_responses_reproduce_the_measures() {
+fn measures_can_be_computed_from_response_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let args = |workload: &str, file: &str| {
         let args = format!(

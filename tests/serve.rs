@@ -145,7 +145,7 @@ fn sockets_of_a_service_manager_are_served() {
 /// Otherwise the server would wait at its start until someone reads the pipe, and could not be
 /// ended.
 #[test]
-fn an_access_log_that_nobody_reads_is_refused() {
+fn an_access_log_pipe_without_a_reader_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("log").to_str().expect("text").to_owned();
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());

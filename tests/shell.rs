@@ -66,7 +66,7 @@ fn manual_has_a_page_for_every_command() {
 }
 
 #[test]
-fn version_says_commit_and_stacks() {
+fn version_names_commit_and_stacks() {
     assert_eq!(stdout(&["-V"]).trim(), format!("fathom {}", env!("CARGO_PKG_VERSION")));
     let long = stdout(&["--version"]);
     for part in ["quinn 0.11.", "noq 1."] {

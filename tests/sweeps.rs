@@ -98,7 +98,7 @@ fn array_tasks_complete_a_study() {
 }
 
 #[test]
-fn a_named_run_is_made_in_any_task() {
+fn a_named_run_is_executed_in_any_task() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = run(command(&["plan", "runs"], folder.path()).arg("--json"));
     let listed: Vec<serde_json::Value> = serde_json::from_slice(&out.stdout).expect("JSON");
@@ -150,7 +150,7 @@ fn sigterm_keeps_finished_runs() {
 }
 
 #[test]
-fn jobs_for_clusters_are_written() {
+fn job_files_for_clusters_are_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let emit = |engine: &str| {
         let out =

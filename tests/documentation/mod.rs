@@ -47,7 +47,7 @@ fn anchor(heading: &str) -> String {
 }
 
 #[test]
-fn every_page_is_in_the_sites_summary() {
+fn every_page_is_listed_in_the_site_summary() {
     let summary = targets(&read(&repository().join("docs/site/SUMMARY.md")));
     let listed: BTreeSet<PathBuf> =
         summary.iter().map(|target| repository().join(target)).collect();

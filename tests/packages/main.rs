@@ -66,7 +66,7 @@ fn frameworks_that_accept_connections_themselves_take_a_controller() {
 /// does not change.
 #[test]
 #[ignore = "make test-packages-tokio-quiche"]
-fn tokio_quiches_server_takes_a_controller_by_one_line_of_its_manifest() {
+fn tokio_quiche_server_takes_a_controller_by_one_manifest_line() {
     let workspace = Workspace::create("target/outside-quiche");
     let lines = workspace.adopt_tokio_quiche();
     println!("tokio-quiche's own server example: {lines} line of Cargo.toml");

@@ -7,7 +7,7 @@ fn program(args: &[&str]) -> Output {
 }
 
 #[test]
-fn the_controller_is_listed_and_compared() {
+fn the_controller_can_be_listed_and_compared() {
     let listed = program(&["controllers", "template-controller"]);
     let text = String::from_utf8_lossy(&listed.stdout);
     assert!(listed.status.success() && text.starts_with("template-controller: "), "{text}");
