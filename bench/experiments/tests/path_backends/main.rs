@@ -99,7 +99,7 @@ impl Column {
 
 /// Measures the kernel's columns inside a guest; does nothing elsewhere.
 #[test]
-fn guest_measures_the_kernel_columns() {
+fn guest_measures_kernel_columns() {
     let Some(file) = std::env::var_os(RESULTS) else { return };
     let mut text = String::new();
     for column in [Column::Netem, Column::Kernel] {
@@ -118,8 +118,15 @@ fn from_guest() -> Option<Groups> {
     let file = folder.path().join("samples");
     let test = std::env::current_exe().unwrap().display().to_string();
     let variable = format!("{RESULTS}={}", file.display());
-    let command = ["env", &variable, &test, "--exact", "path_backends::guest_measures_the_kernel_columns", "--nocapture"]
-        .map(OsStr::new);
+    let command = [
+        "env",
+        &variable,
+        &test,
+        "--exact",
+        "path_backends::guest_measures_kernel_columns",
+        "--nocapture",
+    ]
+    .map(OsStr::new);
     let mut said = Vec::new();
     match run_in_guest(&command, &AtomicBool::new(false), &mut said) {
         Ok(0) => {}
