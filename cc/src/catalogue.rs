@@ -68,14 +68,14 @@ pub fn is_name(text: &str) -> bool {
 pub enum ExtendError {
     /// The name cannot be part of a spec.
     #[error(
-        "'{given}' is no name for a controller; use lower-case letters, digits and hyphens, a letter first"
+        "'{given}' is not a valid name for a controller; use lower-case letters, digits and hyphens, a letter first"
     )]
     NoName {
         /// The invalid name.
         given: &'static str,
     },
     /// A controller has that name already.
-    #[error("there is already a controller '{name}'; name yours otherwise")]
+    #[error("there is already a controller '{name}'; choose another name")]
     Taken {
         /// The name that is taken.
         name: &'static str,
@@ -218,7 +218,7 @@ pub enum SpecError {
     },
     /// The option does not accept the value.
     #[error(
-        "'{}' is no value for option '{option}' of '{controller}'; it takes {values}",
+        "'{}' is not a value of option '{option}' of '{controller}'; it takes {values}",
         shown(given)
     )]
     BadValue {
@@ -241,7 +241,7 @@ pub enum SpecError {
         controller: &'static str,
     },
     /// A wrapper wraps itself.
-    #[error("'{controller}' is put around itself; name another controller after '/'")]
+    #[error("'{controller}' cannot wrap itself; name another controller after '/'")]
     WrapsItself {
         /// Name of the wrapper.
         controller: &'static str,

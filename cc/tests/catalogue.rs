@@ -63,11 +63,11 @@ fn messages_name_the_error_and_suggest_a_fix() {
     assert_eq!(error("reno:floor=1ms"), "'reno' has no option 'floor'; options: hystart");
     assert_eq!(
         error("sync:floor=1min"),
-        "'1min' is no value for option 'floor' of 'sync'; it takes 0ns to 10s"
+        "'1min' is not a value of option 'floor' of 'sync'; it takes 0ns to 10s"
     );
     assert_eq!(
         error("sync:signal=echo"),
-        "'echo' is no value for option 'signal' of 'sync'; it takes one-way | rtt | either"
+        "'echo' is not a value of option 'signal' of 'sync'; it takes one-way | rtt | either"
     );
     assert_eq!(
         error("sync:cut=round,cut=round"),

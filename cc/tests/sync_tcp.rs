@@ -259,7 +259,10 @@ fn rise_in_rtt(spec: &str, one_way: bool) -> (Script, u64) {
 
 #[test]
 fn rtt_mode_uses_rtts_and_ignores_one_way_delays() {
-    assert!(rise_in_rtt("sync:signal=rtt", true).1 > 0, "the reverse path alone makes it cut");
+    assert!(
+        rise_in_rtt("sync:signal=rtt", true).1 > 0,
+        "queueing on the reverse path alone causes cuts"
+    );
     assert_eq!(rise_in_rtt("sync", true).1, 0, "one-way delays do not see the reverse path");
     let mut s = avoiding("sync:signal=rtt");
     assert!(rise(&mut s, 1, 8) > 0);

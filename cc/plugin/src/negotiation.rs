@@ -79,7 +79,7 @@ impl Negotiation {
         if self.extension.receive_timestamps.is_some() && has(parameters, INITIAL_MAX_PATH_ID) {
             // The draft has different frames for several paths, which are neither written nor read
             // here.
-            tracing::info!("receive timestamps are not offered beside multipath");
+            tracing::info!("receive timestamps are not offered together with multipath");
             self.extension.receive_timestamps = None;
         }
     }

@@ -221,7 +221,7 @@ impl PacketProtection {
                 payload.advance(visible.start);
             }
             Err(NotNegotiated) => {
-                tracing::warn!("a packet holds a timestamp where none was negotiated");
+                tracing::warn!("a packet contains a timestamp that was not negotiated");
                 // On a packet without frames, stacks close with PROTOCOL_VIOLATION
                 // (RFC 9000 §12.4), which is also the error for a frame that was not negotiated.
                 payload.clear();

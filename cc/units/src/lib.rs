@@ -200,7 +200,7 @@ pub fn parse_duration(s: &str) -> Result<Duration, Invalid> {
 pub fn parse_nonzero_duration(s: &str) -> Result<Duration, Invalid> {
     match parse_duration(s)? {
         Duration::ZERO => {
-            Err(Invalid::value(s, "is no time at all").hint("write a longer one, such as 10s"))
+            Err(Invalid::value(s, "is zero").hint("write a longer time, such as 10s"))
         }
         time => Ok(time),
     }
@@ -225,13 +225,13 @@ pub fn parse_part(s: &str) -> Result<f64, Invalid> {
     match text.strip_suffix('%') {
         Some(percent) => match number(percent) {
             Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-            Some(_) => Err(wrong("is more than all")),
-            None => Err(wrong("is not a part")),
+            Some(_) => Err(wrong("is above 100 %")),
+            None => Err(wrong("is not a fraction")),
         },
         None => match number(text) {
             Some(part) if (0.0..1.0).contains(&part) => Ok(part),
-            Some(_) => Err(wrong("says neither percent nor a fraction")),
-            None => Err(wrong("is not a part")),
+            Some(_) => Err(wrong("is neither a percentage nor a fraction")),
+            None => Err(wrong("is not a fraction")),
         },
     }
 }

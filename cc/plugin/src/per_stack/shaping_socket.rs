@@ -160,7 +160,7 @@ fn send(
 ) -> Poll<()> {
     sender.poll_send(&delayed.meta.transmit(&delayed.bytes), cx).map(|sent| {
         if let Err(e) = sent {
-            tracing::debug!("a datagram kept back was lost: {e}");
+            tracing::debug!("a delayed datagram was lost: {e}");
         }
     })
 }

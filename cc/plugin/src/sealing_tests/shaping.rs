@@ -100,9 +100,17 @@ fn packets_keep_their_order_and_a_close_does_not_wait() {
     pair.clock.set(110);
     assert_eq!(departs(&mut pair, PING), Some(130));
     pair.request(1_200, 1_200, 5);
-    assert_eq!(departs(&mut pair, PING), Some(130), "a shorter send delay overtakes nobody");
+    assert_eq!(
+        departs(&mut pair, PING),
+        Some(130),
+        "a packet with a shorter send delay does not overtake"
+    );
     pair.request(1_200, 1_200, 0);
-    assert_eq!(departs(&mut pair, PING), Some(130), "nor does none");
+    assert_eq!(
+        departs(&mut pair, PING),
+        Some(130),
+        "a packet without a send delay does not overtake"
+    );
     // A timer may be late, so a packet without delay still goes through the delay line.
     pair.clock.set(132);
     assert_eq!(departs(&mut pair, PING), Some(132));

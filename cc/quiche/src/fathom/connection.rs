@@ -210,7 +210,7 @@ impl ConnectionPlugin {
         let Some(state) = &self.state else { return Ok(()) };
         match state.negotiate(raw) {
             Err(error) if error.code == ErrorCode::ConnectionRefused => {
-                log::info!("{}; until then it hears of no delay", error.reason);
+                log::info!("{}; without it the controller gets no delays", error.reason);
                 Ok(())
             }
             Err(error) => {
@@ -257,7 +257,7 @@ impl ConnectionPlugin {
         };
         // On the wire, this error is PROTOCOL_VIOLATION.
         lead.map_err(|NotNegotiated| {
-            log::warn!("a packet holds a timestamp where none was negotiated");
+            log::warn!("a packet contains a timestamp that was not negotiated");
             Error::InvalidPacket
         })
     }
