@@ -49,7 +49,7 @@ impl KnownFailures {
             entry.test.parse::<TestCase>()?;
             if entry.why.trim().is_empty() {
                 let entry = format!("{} and {}, {}", entry.client, entry.server, entry.test);
-                return Err(Invalid::because("there is no why").in_field(entry));
+                return Err(Invalid::because("'why' is empty").in_field(entry));
             }
         }
         Ok(known)
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(known.unknown_names(&["a"]), [(Role::Server, "b")]);
         for (text, hint) in [
             (text.replace("retry", "retri"), "is not a test case"),
-            (text.replace("b sends none", " "), "no why"),
+            (text.replace("b sends none", " "), "'why' is empty"),
             (text.replace("why", "reason"), "unknown field"),
         ] {
             let error = KnownFailures::parse(&text).unwrap_err().to_string();

@@ -126,7 +126,7 @@ fn requests() -> Result<Vec<Request>> {
     };
     let all: Option<Vec<_>> = all.split_whitespace().map(parse).collect();
     all.filter(|all| !all.is_empty())
-        .ok_or_else(|| "REQUESTS names no URL, or one that is no https://HOST:PORT/PATH".into())
+        .ok_or_else(|| "REQUESTS names no URL, or a URL other than https://HOST:PORT/PATH".into())
 }
 
 async fn client(test: &str, certs: &Path) -> Result<()> {
