@@ -90,7 +90,7 @@ impl FromStr for Jitter {
             None => (s.trim(), false),
             Some((rest, "reorder")) => (rest, true),
             Some((_, other)) => {
-                return Err(help(&format!("'{}' is no option of it", other.escape_debug())));
+                return Err(help(&format!("'{}' is not one of its options", other.escape_debug())));
             }
         };
         let (shape, time) = match rest.split_once(':') {
@@ -98,7 +98,7 @@ impl FromStr for Jitter {
             Some(("normal", time)) => (Shape::Normal, time),
             Some(("exponential", time)) => (Shape::Exponential, time),
             Some((other, _)) => {
-                return Err(help(&format!("'{}' is no shape", other.escape_debug())));
+                return Err(help(&format!("'{}' is not a shape", other.escape_debug())));
             }
         };
         let scale = parse_duration(time).map_err(|_| help("it needs a time"))?;

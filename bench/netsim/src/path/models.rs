@@ -72,7 +72,7 @@ impl Model {
     pub fn named(name: &str) -> Result<&'static Self, Invalid> {
         MODELS.iter().find(|model| model.name == name).ok_or_else(|| {
             let known = MODELS.iter().map(|model| model.name).collect::<Vec<_>>().join(", ");
-            Invalid::value(name, "is no model of a link").hint(format!("write one of {known}"))
+            Invalid::value(name, "is not a model of a link").hint(format!("write one of {known}"))
         })
     }
 

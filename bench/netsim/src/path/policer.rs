@@ -28,7 +28,7 @@ impl FromStr for Policer {
     type Err = Invalid;
 
     fn from_str(s: &str) -> Result<Self, Invalid> {
-        let wrong = || Invalid::value(s, "is no policer");
+        let wrong = || Invalid::value(s, "is not a policer");
         let help = || wrong().hint("write a rate and a bucket, such as 10Mbps,burst=100kB");
         let (rate, burst) = s.split_once(",burst=").ok_or_else(help)?;
         let rate: Rate = rate.trim().parse().map_err(|_| help())?;

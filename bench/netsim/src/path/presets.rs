@@ -125,7 +125,7 @@ impl Preset {
     pub fn named(name: &str) -> Result<&'static Self, Invalid> {
         PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
             let known = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ");
-            Invalid::value(name, "is no path with a name")
+            Invalid::value(name, "is not a named path")
                 .hint(format!("write one of {known} ('fathom paths' lists them)"))
         })
     }

@@ -66,7 +66,7 @@ impl FromStr for Reorder {
 
     fn from_str(s: &str) -> Result<Self, Invalid> {
         let help = |why: &str| {
-            Invalid::value(s, format!("is no reordering ({why})"))
+            Invalid::value(s, format!("is not a reordering ({why})"))
                 .hint("write 1%, or by distance 1%,distance=3 or 1%,distance=3,within=20ms")
         };
         let mut options = s.trim().split(',');
@@ -90,7 +90,7 @@ impl FromStr for Reorder {
                 }
                 _ => {
                     return Err(help(&format!(
-                        "'{}' is no option of it, or is there twice",
+                        "'{}' is not one of its options, or is written twice",
                         option.escape_debug()
                     )));
                 }

@@ -43,7 +43,7 @@ pub enum TraceError {
     TooLong,
     /// The mean rate is below 10 kbps.
     #[error(
-        "the trace carries less than 10 kbps in the mean; a line is an opportunity to deliver \
+        "the trace carries less than 10 kbps on average; a line is an opportunity to deliver \
          1500 bytes"
     )]
     TooSlow,
@@ -57,7 +57,7 @@ pub enum TraceError {
         line: usize,
     },
     /// A line is not a whole number of milliseconds.
-    #[error("line {line}: '{}' is no millisecond; {format}", text.escape_debug())]
+    #[error("line {line}: '{}' is not a millisecond; {format}", text.escape_debug())]
     NotAMillisecond {
         /// The line, counted from 1.
         line: usize,

@@ -36,7 +36,7 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// No command has this name.
-    #[error("'{0}' is no command; write {COMMANDS}")]
+    #[error("'{0}' is not a command; write {COMMANDS}")]
     Unknown(String),
     /// The command needs a value.
     #[error("{0}: it needs a value; write such as {0} {1}")]

@@ -78,7 +78,7 @@ impl Relay {
                 let text = format!("mtu:{value}@0s");
                 let Ok(PathEvent::Mtu { payload, .. }) = text.parse() else {
                     return Err(CommandError::Value(
-                        Invalid::value(value, "is no payload of 500 to 9000 bytes")
+                        Invalid::value(value, "is not a payload of 500 to 9000 bytes")
                             .hint("write such as mtu 1250")
                             .in_field("mtu"),
                     ));

@@ -48,7 +48,7 @@ const QUEUES: [[&str; 2]; 3] = [
     ["pie:target=50ms,ecn=off", "pie:target=50ms,tupdate=30ms,ecn=off"],
 ];
 const SCENARIOS: [&str; 3] =
-    ["one flow at 110 %", "four flows at 50, 30, 20 and 16 %", "bursts at 200 %, 85 % in the mean"];
+    ["one flow at 110 %", "four flows at 50, 30, 20 and 16 %", "bursts at 200 %, 85 % on average"];
 /// Number of the scenario with four flows.
 const FOUR_FLOWS: usize = 1;
 /// Environment variable that names the results file to a guest.
@@ -415,7 +415,7 @@ fn simulated_queues_agree_with_the_kernels() {
             .map(|(_, passages)| passages.iter().filter(|passage| passage.came.is_some()).count());
         let carried = came.min().unwrap_or(0) as f64 * TRANSMISSION as f64 / LENGTH as f64;
         println!(
-            "links carried {:.1} %; timers were {:.2} ms late in the mean",
+            "links carried {:.1} %; timers were {:.2} ms late on average",
             carried * 100.0,
             late as f64 / 1e6
         );

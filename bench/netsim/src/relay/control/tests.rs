@@ -134,10 +134,10 @@ fn a_new_rate_moves_datagrams_in_transit() {
 fn invalid_commands_are_refused_with_a_hint() {
     let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
     for (command, says) in [
-        ("", "'' is no command; write rate 5Mbps"),
-        ("flood 5", "'flood' is no command"),
-        ("up-rtt 5ms", "'up-rtt' is no command"),
-        ("up-blackout 5ms", "is no command"),
+        ("", "'' is not a command; write rate 5Mbps"),
+        ("flood 5", "'flood' is not a command"),
+        ("up-rtt 5ms", "'up-rtt' is not a command"),
+        ("up-blackout 5ms", "is not a command"),
         ("rate", "rate: it needs a value; write such as rate 5Mbps"),
         ("rate none", "it needs a value"),
         ("rate 5", "rate: "),
@@ -155,8 +155,8 @@ fn invalid_commands_are_refused_with_a_hint() {
         ("queue fq-codel", "only a new start of the link changes it"),
         ("up-trace model:lte", "only a new start"),
         ("preset lte", "only a new start"),
-        ("\u{1b}[2J 5", "is no command"),
-        (&"x".repeat(4_000), "is no command"),
+        ("\u{1b}[2J 5", "is not a command"),
+        (&"x".repeat(4_000), "is not a command"),
     ] {
         let error = relay.command(command, at(5)).unwrap_err().to_string();
         assert!(
