@@ -6,15 +6,15 @@ const MAGIC: &[(&[u8], &str)] = &[
     (b"\x28\xb5\x2f\xfd", "it is compressed twice; decompress it once, for example with unzstd"),
     (
         b"\xfd7zXZ\0",
-        "it is compressed with xz, which is not read; decompress it first, for example with unxz",
+        "it is compressed with xz, which is not supported; decompress it first, for example with unxz",
     ),
     (
         b"BZh",
-        "it is compressed with bzip2, which is not read; decompress it first, for example with bunzip2",
+        "it is compressed with bzip2, which is not supported; decompress it first, for example with bunzip2",
     ),
     (
         b"\x04\x22\x4d\x18",
-        "it is compressed with lz4, which is not read; decompress it first, for example with unlz4",
+        "it is compressed with lz4, which is not supported; decompress it first, for example with unlz4",
     ),
     (b"PK\x03\x04", "it is a zip archive; unpack it and name the folder"),
     (b"\xd4\xc3\xb2\xa1", CAPTURE),
@@ -28,8 +28,7 @@ const MAGIC: &[(&[u8], &str)] = &[
 
 const CAPTURE: &str = "it is a packet capture, and QUIC's packets are encrypted in it; record qlog at the server (docs/qlog.md)";
 
-const SCRIPT: &str =
-    "it is JavaScript, as qlog was before draft-00 (2019), which is not read; record current qlog";
+const SCRIPT: &str = "it is JavaScript, as qlog was before draft-00 (2019), which is not supported; record current qlog";
 
 /// Identifies a file that is not qlog by its first bytes. Returns words that follow "it is not
 /// qlog:", or `None` if the file may be qlog or a table.
@@ -71,6 +70,7 @@ pub(super) fn by_keys(keys: &[String]) -> Option<&'static str> {
     let old = ["events", "fields", "connectionid", "starttime", "vantagepoint", "qlogversion"];
     let is_old =
         old.iter().filter(|key| has(key)).count() >= 2 || (has("connections") && !has("trace"));
-    is_old
-        .then_some("it is qlog from before draft-00 (2019), which is not read; record current qlog")
+    is_old.then_some(
+        "it is qlog from before draft-00 (2019), which is not supported; record current qlog",
+    )
 }
