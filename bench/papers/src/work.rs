@@ -31,9 +31,8 @@ pub struct StudyWork {
 impl Overrides {
     /// Returns one of the shipped studies.
     pub(crate) fn named(&self, name: &str) -> Result<StudyWork, PlanError> {
-        let text = shipped(name).ok_or_else(|| {
-            PlanError::because(format!("no study '{name}' comes with this build"))
-        })?;
+        let text = shipped(name)
+            .ok_or_else(|| PlanError::because(format!("no study '{name}' is in this build")))?;
         let mut study = Study::from_toml(name, text)?;
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;

@@ -36,7 +36,7 @@ pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
     spec("figure 8", "packet delivery latency, 500 flows", &[LATENCY], |r| {
         latencies(r, "500", 3.0)
     }),
-    spec("latency", "average and worst latencies, of the text of §3.3", &[LATENCY], |r| {
+    spec("latency", "average and worst latencies, as in the text of §3.3", &[LATENCY], |r| {
         let rows = [("100", ["0.10", "0.03"]), ("500", ["0.30", "0.09"])].map(|(flows, means)| {
             let of = |label, of, paper| {
                 row(r, LATENCY, &[("flows", flows)], format!("{flows} flows: {label}"), of, paper)

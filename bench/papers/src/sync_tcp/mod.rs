@@ -55,7 +55,7 @@ pub(crate) const PAPER: Paper = Paper {
     artefacts: &[
         spec(
             "figure 2",
-            "Sync-TCP's congestion detection beside the queue",
+            "Sync-TCP's congestion detection compared with the queue",
             &[DETECTION],
             detection::figure,
         ),
