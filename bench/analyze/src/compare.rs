@@ -108,8 +108,7 @@ pub fn compare(sources: Vec<Source>) -> Result<Comparison, AnalyzeError> {
         return Err(AnalyzeError::Nothing(cautions.join(" ")));
     }
     cautions.push(
-        "Files that were not recorded at the same time, in turns, also differ because the network \
-         changed meanwhile."
+        "Files that were not recorded in turns also differ because the network changed meanwhile."
             .into(),
     );
     let names = short_names(&sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>());

@@ -30,12 +30,12 @@ impl Why {
             (Self::NoEvent, false) => "logs without an event",
             (Self::Unreadable, true) => "file that cannot be read",
             (Self::Unreadable, false) => "files that cannot be read",
-            (Self::Packed, true) => "file compressed in a way that is not read",
-            (Self::Packed, false) => "files compressed in a way that is not read",
+            (Self::Packed, true) => "file with an unsupported compression",
+            (Self::Packed, false) => "files with an unsupported compression",
             (Self::Folder, true) => "folder",
             (Self::Folder, false) => "folders",
-            (Self::Foreign, true) => "file with another name than .qlog, .sqlog or .csv",
-            (Self::Foreign, false) => "files with another name than .qlog, .sqlog or .csv",
+            (Self::Foreign, true) => "file not named .qlog, .sqlog or .csv",
+            (Self::Foreign, false) => "files not named .qlog, .sqlog or .csv",
         }
     }
 }
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(names, ["a.sqlog", "b.qlog.gz", "c.csv.zst"]);
         let words = left_out.words().unwrap();
         for part in [
-            "1 file compressed in a way that is not read ('d.sqlog.xz')",
+            "1 file with an unsupported compression ('d.sqlog.xz')",
             "1 folder ('old')",
             "('e.txt', 'f.gz')",
         ] {

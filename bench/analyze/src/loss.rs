@@ -349,7 +349,7 @@ impl LossAnswer {
         let chance = self.by_chance.unwrap_or(0.0);
         let numbers = match (self.share, self.interval) {
             (Some(share), Some(interval)) => format!(
-                "a rise of the round trip came before {} of {} losses ({}, 95 % interval {}); chance alone would give {}",
+                "the round-trip time rose before {} of {} losses ({}, 95 % interval {}); chance alone would give {}",
                 self.predicted,
                 self.losses,
                 percent(share),
