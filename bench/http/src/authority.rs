@@ -56,7 +56,10 @@ pub(crate) fn check(
         && (codings.next().is_some()
             || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
     {
-        return Err((StatusCode::NOT_IMPLEMENTED, "no transfer-encoding but chunked is supported"));
+        return Err((
+            StatusCode::NOT_IMPLEMENTED,
+            "the only supported transfer-encoding is chunked",
+        ));
     }
     Ok(())
 }

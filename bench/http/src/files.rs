@@ -276,7 +276,7 @@ impl AsyncRead for ServedFile {
                     this.piece = piece;
                 }
                 State::Failed => {
-                    return Poll::Ready(Err(io::Error::other("a read of the file has failed")));
+                    return Poll::Ready(Err(io::Error::other("reading the file failed")));
                 }
             }
         }

@@ -54,9 +54,7 @@ pub enum IdentityError {
     #[error("the private key '{}' is encrypted; decrypt it first: openssl pkey -in KEY -out PLAIN", .0.display())]
     Encrypted(PathBuf),
     /// rustls rejects the certificate or key.
-    #[error(
-        "certificate and key do not go together: {0}; name the private key of this certificate"
-    )]
+    #[error("certificate and key do not match: {0}; name the private key of this certificate")]
     Mismatch(rustls::Error),
     /// BoringSSL, which quiche uses, rejects the certificate or key.
     #[error("BoringSSL rejects the certificate or key: {0}; name others, or use another stack")]
@@ -337,7 +335,7 @@ mod tests {
                 .server()
                 .unwrap_err()
                 .to_string()
-                .contains("go together")
+                .contains("do not match")
         );
     }
 }

@@ -85,7 +85,7 @@ impl LineFile {
         match self.target.open() {
             Ok(out) => (self.out, self.torn) = (out, false),
             Err(e) => tracing::warn!(
-                "the access log cannot be opened again, and goes on where it was: {e}"
+                "the access log cannot be reopened, so the open file stays in use: {e}"
             ),
         }
     }
@@ -142,7 +142,7 @@ impl<W: Write> LineFile<W> {
         result.map_err(|e| {
             if self.warned.is_none_or(|warned| warned.elapsed() >= WARNINGS) {
                 self.warned = Some(Instant::now());
-                tracing::warn!("the access log cannot be written, and lines are lost: {e}; make room, or send SIGUSR1 after it was moved");
+                tracing::warn!("the access log cannot be written, and lines are lost: {e}; free disk space, or send SIGUSR1 after moving the file");
             }
         })
     }

@@ -141,7 +141,7 @@ async fn a_stalled_log_disk_delays_no_request() {
             assert_eq!(within(running.get("/bytes/100000")).await.2.len(), 100_000, "{stack}");
         }
         running.end().await;
-        assert_eq!(folder.counts().files, 1, "{stack}: the disk stood still all the time");
+        assert_eq!(folder.counts().files, 1, "{stack}: the disk was stalled all the time");
         drop((log, release));
         let folder = Arc::clone(&folder);
         let counts = within(tokio::task::spawn_blocking(move || folder.finish())).await.unwrap();

@@ -146,7 +146,7 @@ impl Checker {
             Section::Trailers => return wrong("is in the trailers"),
         };
         if !known {
-            return wrong("is not one of this message");
+            return wrong("is not allowed in this message");
         }
         if self.regular {
             return wrong("comes after a field");

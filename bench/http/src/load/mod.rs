@@ -201,7 +201,7 @@ pub enum LoadError {
     #[error("{0}")]
     Config(&'static str),
     /// The stack does not generate load.
-    #[error("{0} makes no load; write {others}", others = Stack::names(Stack::on_rustls))]
+    #[error("{0} cannot generate load; write {others}", others = Stack::names(Stack::on_rustls))]
     Stack(Stack),
     /// Certificates cannot be used.
     #[error(transparent)]

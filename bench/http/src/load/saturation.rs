@@ -94,7 +94,7 @@ impl fmt::Display for ClientSaturation {
             }
             true => ": the client was probably the limit",
             false if self.machine_is_busy() => {
-                ": not the limit, but the cores were busy, so the server or what is between may have been"
+                ": not the limit, but the cores were busy, so the server or the network may have been"
             }
             false => ": not the limit",
         })?;
@@ -145,7 +145,7 @@ mod tests {
         assert!(!starved.is_limit());
         assert!(
             starved.to_string().ends_with(
-                ": not the limit, but the cores were busy, so the server or what is between may have been; all programs used 97 % of the machine"
+                ": not the limit, but the cores were busy, so the server or the network may have been; all programs used 97 % of the machine"
             ),
             "{starved}"
         );

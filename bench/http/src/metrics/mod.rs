@@ -51,7 +51,7 @@ impl UnreadMetrics {
             dropped: add(
                 r,
                 "udp_receive_drops",
-                "Datagrams that the kernel dropped because the server had not read those before them",
+                "Datagrams that the kernel dropped because the server's receive buffer was full",
             ),
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn framing(
             return Err("transfer-encoding, which only HTTP/1.1 has");
         }
         if length.is_some() {
-            return Err("content-length beside transfer-encoding");
+            return Err("both content-length and transfer-encoding");
         }
         // The request offered no other coding (`te`). A coding that is not decoded here would reach
         // the client without any indication.

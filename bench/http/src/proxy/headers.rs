@@ -108,7 +108,7 @@ pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, &'stati
             .and_then(|text| text.parse::<u64>().ok())
             .ok_or("content-length is not a number")?;
         if found.is_some_and(|found| found != length) {
-            return Err("content-length is said twice");
+            return Err("content-length occurs twice");
         }
         found = Some(length);
     }

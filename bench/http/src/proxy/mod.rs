@@ -480,11 +480,8 @@ fn refused(error: SendError, progress: &BodyProgress) -> Refusal {
             why,
         ),
         (SendError::Broken(e, used), None) => {
-            let why = format!(
-                "{}{}",
-                one_line(&e),
-                if used { ", on a connection that was kept" } else { "" }
-            );
+            let why =
+                format!("{}{}", one_line(&e), if used { ", on a reused connection" } else { "" });
             Refusal::invalid(why)
         }
     }

@@ -26,7 +26,7 @@ pub enum Eviction {
     #[error("the client has more than its share of the slots, and other clients are waiting")]
     Share,
     /// The client read too slowly while slots were scarce.
-    #[error("the client takes too little while many requests wait")]
+    #[error("the client reads too slowly while many requests wait")]
     Slow,
 }
 

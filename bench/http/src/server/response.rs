@@ -85,7 +85,7 @@ pub(super) enum ResponseError {
     #[error("a second final header")]
     SecondHeader,
     /// The client took no interim response in time.
-    #[error("the client takes no interim response")]
+    #[error("the client accepts no interim response")]
     InterimTimeout,
     /// The client reads too slowly.
     #[error(transparent)]
