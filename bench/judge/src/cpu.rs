@@ -73,8 +73,8 @@ pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, Invalid> {
     }
     let percent: Vec<f64> =
         own.iter().zip(&reference).map(|(own, reference)| 100.0 * own / reference).collect();
-    let percent_of_reference =
-        Estimate::of(&percent).ok_or(Invalid::because("this machine's CPU clock stands still"))?;
+    let percent_of_reference = Estimate::of(&percent)
+        .ok_or(Invalid::because("this machine's CPU clock does not advance"))?;
     Ok(CpuPerAck {
         nanoseconds: median(own),
         reference_nanoseconds: median(reference),

@@ -120,7 +120,7 @@ impl JudgePlan {
         };
         if let Some(unknown) = settings.only.iter().find(|of| !exists(of)) {
             return Err(PlanError::because(format!(
-                "'{unknown}' is neither a section nor a test; write one of {}, or 5.2.1/one-to-one, as --criteria has them",
+                "'{unknown}' is neither a section nor a test; write one of {}, or 5.2.1/one-to-one, as --criteria lists them",
                 sections.join(", ")
             )).in_field("only"));
         }

@@ -211,20 +211,20 @@ impl Point<'_> {
             (Some(_), Some(_)) => Some((
                 Verdict::NotDecided,
                 Some(
-                    "no request was completed in a run, nor in one of the reference: nothing passes the path"
+                    "no request completed in a run of this controller nor in a run of the reference: the path passes nothing"
                         .to_owned(),
                 ),
             )),
             (Some(all), None) => Some((
                 Verdict::Fail,
                 Some(format!(
-                    "none of {all} requests was completed in a run: it has no response time"
+                    "none of the {all} requests of a run completed, so it has no response time"
                 )),
             )),
             _ if own.failed_part() > reference.failed_part() + MOST_LEFT_OUT => Some((
                 Verdict::Fail,
                 Some(format!(
-                    "{} of {} requests failed, against {} of {} of the reference's: the other \
+                    "{} of {} requests failed, against {} of {} with the reference: the other \
                      response times do not count",
                     own.failed,
                     own.completed + own.failed,
@@ -456,7 +456,7 @@ impl Scorecard {
             ));
         }
         lines.push(
-            "A laboratory is no evidence of Internet-scale deployment: without it, a specification MUST seek Experimental status, and SHOULD NOT be deployed as a default (RFC 9743 section 3.2)."
+            "A laboratory result is not evidence of Internet-scale deployment: without it, a specification MUST seek Experimental status, and SHOULD NOT be deployed as a default (RFC 9743 section 3.2)."
                 .to_owned(),
         );
         lines

@@ -125,7 +125,7 @@ fn controller_without_responses_fails_unless_the_reference_has_none() {
     let (verdict, note) = only(&short_flows((0, 3, 37), (100, 0, 2)));
     assert_eq!(
         (verdict, &*note),
-        (Verdict::Fail, "none of 40 requests was completed in a run: it has no response time")
+        (Verdict::Fail, "none of the 40 requests of a run completed, so it has no response time")
     );
     assert_eq!(
         only(&short_flows((0, 0, 40), (100, 0, 0))).0,
@@ -134,7 +134,7 @@ fn controller_without_responses_fails_unless_the_reference_has_none() {
     );
     let (verdict, note) = only(&short_flows((0, 3, 37), (0, 40, 0)));
     assert!(
-        verdict == Verdict::NotDecided && note.contains("nor in one of the reference"),
+        verdict == Verdict::NotDecided && note.contains("nor in a run of the reference"),
         "{note}"
     );
 }
