@@ -50,7 +50,7 @@ impl Beside {
                 if count.bytes().all(|b| b.is_ascii_digit()) && !count.is_empty() =>
             {
                 let count = fathom_cc::units::parse_whole(count, 1..=MOST)
-                    .map_err(|e| wrong(format!("has a wrong number of flows ({e})")))?;
+                    .map_err(|e| wrong(format!("has an invalid number of flows ({e})")))?;
                 (name, count as u32)
             }
             _ => (text, 1),

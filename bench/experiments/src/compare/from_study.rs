@@ -120,7 +120,9 @@ impl Plan {
         if specs.len() == own.len() {
             return Ok(());
         }
-        Err(wrong("sweep: it is not every controller on every stack and backend".to_owned()))
+        Err(wrong(
+            "sweep: it does not combine every controller with every stack and backend".to_owned(),
+        ))
     }
 }
 

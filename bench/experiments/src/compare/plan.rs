@@ -409,13 +409,13 @@ impl Plan {
                     || !workload.ends() =>
             {
                 Err(PlanError::because(format!(
-                    "'{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
+                    "'{}' never ends, or needs its load as a separate option; write packmime, page, media, upload or bulk, or one with numbers such as bulk:4x10MB@100ms",
                     self.workload
                 )).in_field("workload"))
             }
             Ok(workload) if workload.model().period() != Period::default() => {
                 Err(PlanError::because(format!(
-                    "'{}' makes requests for a part of the run, but a comparison ends after responses; leave 'from' and 'to' out, or write a study",
+                    "'{}' makes requests during only a part of the run, but a comparison ends after a number of responses; leave 'from' and 'to' out, or write a study",
                     self.workload
                 )).in_field("workload"))
             }

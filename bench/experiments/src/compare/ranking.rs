@@ -254,11 +254,11 @@ impl Ranking<'_> {
             lines.push(match &first[..] {
                 [only] => format!("{only} is the best of all."),
                 several if several.len() <= NAMED => {
-                    format!("Which of {} is the best cannot be told.", listed(several))
+                    format!("It is undecided which of {} is the best.", listed(several))
                 }
                 several => {
                     format!(
-                        "Which of the {} that are marked ~ or first is the best cannot be told.",
+                        "It is undecided which of the {} marked ~ or first is the best.",
                         several.len()
                     )
                 }

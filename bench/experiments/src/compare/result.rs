@@ -234,7 +234,7 @@ impl Comparison {
             return None;
         };
         Some(format!(
-            "the direction of requests and acknowledgements {said}, which no column shows. The ranking is of that queue as well; a lower --load \
+            "the direction of requests and acknowledgements {said}, which no column shows. The ranking depends on that queue as well; a lower --load \
              leaves it free, or --workload page, which opens fewer connections"
         ))
     }

@@ -88,7 +88,7 @@ impl Comparison {
             );
             Some(match both.len() {
                 0 => format!(
-                    "{counts} with a {}, none of them both: they are not compared",
+                    "{counts} with a {}, but no seed has both, so they are not compared",
                     measure.name
                 ),
                 _ => format!(

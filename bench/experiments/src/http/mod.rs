@@ -78,7 +78,7 @@ impl HttpError {
     /// to request.
     pub fn reason(&self) -> String {
         match self {
-            Self::Length { .. } => "the body is not of the length requested".into(),
+            Self::Length { .. } => "the body does not have the requested length".into(),
             Self::Connection(lost) => lost.text.clone(),
             other => other.to_string(),
         }

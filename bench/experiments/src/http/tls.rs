@@ -96,7 +96,7 @@ impl Identity {
         let secret = secret(&key);
         let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(key))?;
         let key = OneSignature::of(&*key)
-            .ok_or_else(|| rustls::Error::General("the key is not of Ed25519".into()))?;
+            .ok_or_else(|| rustls::Error::General("the key is not an Ed25519 key".into()))?;
         let certified = CertifiedKey::new(vec![certificate.clone()], Arc::new(key));
         let provider = Arc::new(CryptoProvider {
             // One suite and one group, which most servers choose; both are fast with AES in

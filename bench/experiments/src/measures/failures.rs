@@ -67,9 +67,13 @@ impl FailedRequests {
     pub(crate) fn line(&self) -> String {
         let Self { label, failed, requests, why, known } = self;
         let line = match (self.is_all(), requests) {
-            (true, 1) => format!("the only request failed under {label}{why}: it has no result"),
+            (true, 1) => {
+                format!("the only request failed under {label}{why}, so {label} has no result")
+            }
             (true, _) => {
-                format!("all {requests} requests failed under {label}{why}: it has no result")
+                format!(
+                    "all {requests} requests failed under {label}{why}, so {label} has no result"
+                )
             }
             (false, _) => format!(
                 "{failed} of {requests} requests failed under {label}{why}: response times exclude \

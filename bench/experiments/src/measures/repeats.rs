@@ -22,7 +22,7 @@ pub fn unseeded_note<'a>(
     (!names.is_empty()).then(|| {
         format!(
             "{} {takes} random numbers from the operating system, and no seed sets them: the same \
-             command may give other figures each time. The spread over the seeds includes this",
+             command may give different figures each time. The spread over the seeds includes this",
             listed(&names)
         )
     })

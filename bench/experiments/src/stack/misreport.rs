@@ -37,6 +37,6 @@ pub(crate) fn misreport(name: &str) -> Result<ClockMisreport, Invalid> {
     let found = MISREPORTS.iter().find(|(known, _)| *known == name);
     found.map(|(_, misreport)| *misreport).ok_or_else(|| {
         let known = MISREPORTS.map(|(known, _)| known).join(", ");
-        Invalid::value(name, "is no way to misreport").hint(format!("write one of {known}"))
+        Invalid::value(name, "is not a misreport").hint(format!("write one of {known}"))
     })
 }

@@ -108,7 +108,7 @@ pub enum StudyError {
     },
     /// The result of a run differs from the result that another process stored, although a run in
     /// virtual time depends only on its scenario and seed.
-    #[error("{} of {of} runs came out otherwise than they are stored; the first is {} ('{}'): \
+    #[error("{} of {of} runs differ from their stored results; the first is {} ('{}'): \
         runs must not depend on machine or build; use one build of fathom, or another --results", differ.len(), differ[0].label, differ[0].place)]
     Differ {
         /// Runs that differ, at least one.

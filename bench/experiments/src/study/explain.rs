@@ -165,7 +165,7 @@ fn background(s: &Scenario, b: &Background) -> String {
         }
         Load::Udp { count, rate, on, off } => {
             format!(
-                "{count} UDP source{} of {rate}, on for {on:?} and off for {off:?} in the mean",
+                "{count} UDP source{} of {rate}, on for {on:?} and off for {off:?} on average",
                 plural(count as usize)
             )
         }
@@ -214,7 +214,7 @@ fn costs(runs: &[StudyRun], cores: usize) -> String {
     let memory: f64 = memory.iter().take(cores.max(1)).sum();
     let wall = (cpu / cores.max(1) as f64).max(longest);
     format!(
-        "\ncost, guessed: a run takes {} of virtual time, {} packets, {} connections, {} of CPU\n\
+        "\nestimated cost: a run takes {} of virtual time, {} packets, {} connections, {} of CPU\n\
          all {}: {} of CPU, {} on {cores} core{}, up to {:.0} MB of memory",
         span(|e| e.seconds, time_text),
         span(|e| e.packets, count),

@@ -408,7 +408,7 @@ impl<'i> Head<'i> {
             return Err(SpannedError::new(
                 key.span(),
                 if *name == "reference" {
-                    "'reference' is no field of a study; write --reference of 'fathom compare'"
+                    "'reference' is not a field of a study; write --reference of 'fathom compare'"
                         .to_owned()
                 } else {
                     format!(
@@ -421,7 +421,7 @@ impl<'i> Head<'i> {
             return Err(SpannedError::new(
                 key.span(),
                 format!(
-                    "'{}' is no field of a study; write one of {}",
+                    "'{}' is not a field of a study; write one of {}",
                     key.get_ref().escape_debug(),
                     FIELDS.join(", ")
                 ),
@@ -597,7 +597,7 @@ fn axis<'i>(
             return Err(error("a value is one line of text; write something".into()));
         }
         if values.iter().any(|(known, _)| *known == text) {
-            return Err(error(format!("'{text}' is there twice; write it once")));
+            return Err(error(format!("'{text}' is written twice; write it once")));
         }
         if values.iter().any(|(_, known)| {
             matches!(known, AxisValue::Scalar(_)) != matches!(filling, AxisValue::Scalar(_))
@@ -644,7 +644,7 @@ fn skips(
                 };
                 return Err(SpannedError::new(
                     key.span(),
-                    format!("skip: '{}' is no axis; {known}", name.escape_debug()),
+                    format!("skip: '{}' is not an axis; {known}", name.escape_debug()),
                 ));
             };
             let wanted: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {

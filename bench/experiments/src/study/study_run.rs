@@ -246,7 +246,7 @@ impl FromStr for RunFilter {
                 Ok(Self::Fingerprint(s.trim().to_ascii_lowercase()))
             }
             _ => Err(format!(
-                "'{s}' is no value of an axis and no fingerprint; write AXIS=VALUE, such as stack=quinn, or the 16 digits that 'fathom plan runs' prints"
+                "'{s}' is neither a value of an axis nor a fingerprint; write AXIS=VALUE, such as stack=quinn, or the 16 digits that 'fathom plan runs' prints"
             )),
         }
     }

@@ -95,7 +95,7 @@ impl<'i> Variables<'i> {
                         let name = field.map_or(axis.to_owned(), |field| format!("{axis}.{field}"));
                         SpannedError::new(
                             span.clone(),
-                            format!("'${name}' is no text or number; let it be the whole value: \"${name}\""),
+                            format!("'${name}' is neither text nor a number; use it as the whole value: \"${name}\""),
                         )
                     })?;
                 }
@@ -116,7 +116,7 @@ impl<'i> Variables<'i> {
             let known =
                 if known.is_empty() { "there is none yet".to_owned() } else { known.join(", ") };
             return error(format!(
-                "'${axis}' is no axis of [sweep] ({known}); add it there, or write $$ for a dollar"
+                "'${axis}' is not an axis of [sweep] ({known}); add it there, or write $$ for a dollar"
             ));
         };
         match (filling, field) {

@@ -167,7 +167,7 @@ impl Evidence {
         }
         if let Some(of_use) = self.of_use_percent().filter(|of_use| *of_use < 90.0) {
             more.push(format!(
-                "{of_use:.0} % of what arrived was of use, the rest came twice or too late"
+                "{of_use:.0} % of the arrived data was useful, the rest came twice or too late"
             ));
         }
         if self.lost_early > 0 {
@@ -208,7 +208,7 @@ pub(super) fn flow_control(all: &[Evidence]) -> Option<String> {
     (!limited.is_empty()).then(|| {
         format!(
             "flow control, not the congestion controller, was the limit for {} of the time under {}: the receiver's window \
-             (--max-window) is smaller than the path needs, and the ranking is of that window as well",
+             (--max-window) is smaller than the path needs, and the ranking depends on that window as well",
             range(&shares),
             names(&limited, all)
         )

@@ -38,7 +38,7 @@ pub fn html(study: &Study, scale: f64, runs: &[StudyRun], results: &[StudyRunRes
     let body = html! {
         @if let Some(source) = &study.source { p.note { (source) } }
         @for line in notes(runs, results).lines() { p { strong { (line) } } }
-        @if scale < 1.0 { p { strong { "Runs have " (scale) " of their length: a look, no result." } } }
+        @if scale < 1.0 { p { strong { "Runs have " (scale) " of their length: a preview, not a result." } } }
         @if let Some(line) = of_seeds(results) { p { strong { (line) } } }
         @for line in rankings.iter().flat_map(|ranking| sentences(ranking, swept.as_ref())) { p.answer { (line) } }
         @for ranking in rankings.iter().filter(|ranking| ranking.systems.len() > 1) { (points(ranking, swept.as_ref())) }
@@ -210,7 +210,7 @@ fn plots(
         p.note {
             @if !others.is_empty() { "A line for each of: " (others) ". " }
             @if swept.axis.log { "The axis of " (swept.name) " is logarithmic: its values span a decade or more (the plan sets it with x-scale in [report]). " }
-            "Bars are 95 % intervals over the seeds, cut at what the measure can be."
+            "Bars are 95 % intervals over the seeds, limited to possible values of the measure."
         }
     }
 }

@@ -53,7 +53,7 @@ impl ReportSpec {
         let error = |message: String| SpannedError::new(value.span(), message);
         let table = value.get_ref().as_table().ok_or_else(|| {
             error(
-                "report: write a [report] table, such as x = \"loss\" and x-scale = \"log\" in it"
+                "report: write a [report] table with lines such as x = \"loss\" and x-scale = \"log\""
                     .into(),
             )
         })?;
@@ -72,7 +72,7 @@ impl ReportSpec {
                     format!("write one of {}", axes.join(", "))
                 };
                 return Err(error(format!(
-                    "report: '{}' is no axis of [sweep]; {known}",
+                    "report: '{}' is not an axis of [sweep]; {known}",
                     name.escape_debug()
                 )));
             }
@@ -80,7 +80,7 @@ impl ReportSpec {
         if let Some(key) = read.rank_by.as_ref().filter(|key| Measure::named(key).is_none()) {
             let known: Vec<&str> = MEASURES.iter().map(|measure| measure.key).collect();
             return Err(error(format!(
-                "report: rank-by: '{}' is no measure; write one of {}",
+                "report: rank-by: '{}' is not a measure; write one of {}",
                 key.escape_debug(),
                 known.join(", ")
             )));

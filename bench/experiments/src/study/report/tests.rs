@@ -220,8 +220,8 @@ fn report_table_is_checked_and_sets_the_measure() {
         let e = Study::from_toml("made-up", &text).unwrap_err().to_string();
         assert!(e.contains(says), "{e}");
     };
-    wrong("x = \"rate\"", "'rate' is no axis of [sweep]; write one of loss, controller");
-    wrong("rank-by = \"speed\"", "'speed' is no measure; write one of response_time_mean_ms");
+    wrong("x = \"rate\"", "'rate' is not an axis of [sweep]; write one of loss, controller");
+    wrong("rank-by = \"speed\"", "'speed' is not a measure; write one of response_time_mean_ms");
     wrong("x-scale = \"logarithmic\"", "`linear` or `log`");
     wrong("colour = \"red\"", "report: ");
     let by_queue = study(LOSSES, "rank-by = \"queue_mean_packets\"");

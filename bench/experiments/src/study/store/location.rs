@@ -41,7 +41,7 @@ impl Location {
             }
             Self::Objects(_) => {
                 "check the bucket's name, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL \
-                 where the server is not Amazon's (profiles in ~/.aws are not read)"
+                 if the server is not Amazon's (profiles in ~/.aws are not read)"
             }
         }
     }
@@ -63,7 +63,7 @@ impl FromStr for Location {
             scheme if SCHEMES.contains(&scheme) && !rest.trim_matches('/').is_empty() => {
                 Ok(Self::Objects(s.trim_end_matches('/').to_owned()))
             }
-            _ => Err(Invalid::value(s, "is no place for results").hint(
+            _ => Err(Invalid::value(s, "is not a place for results").hint(
                 "write a folder, or s3://bucket/prefix, gs://bucket/prefix, \
                  az://container/prefix, file:///folder",
             )),
