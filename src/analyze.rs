@@ -40,7 +40,7 @@ enum What {
   fathom analyze loss-delay logs/*.sqlog --report loss.html
 
 The analysis of Martin, Nilsson and Rhee for the Internet of 1999 (the DCA paper):
-how often a rise of the round trip comes before a loss, how often by chance,
+how often the round-trip time rises before a loss, how often by chance,
 delay by lag from losses, and the predicted change of throughput.")]
     LossDelay(Question),
     /// How long did responses take, by size?

@@ -278,7 +278,7 @@ fn failure(e: ScenarioError) -> Failure {
     match e {
         ScenarioError::Plan(_) | ScenarioError::Rate { .. } => Failure::input(e),
         ScenarioError::Run(RunError::Interrupted) => {
-            Failure { line: "interrupted, and no run was done".into(), code: INTERRUPTED }
+            Failure { line: "interrupted before any run finished".into(), code: INTERRUPTED }
         }
         ScenarioError::Run(e) => Failure::run(e),
     }
@@ -320,7 +320,10 @@ fn how_to_go_on(comparison: &Comparison, kept: bool, why: Failure) -> Failure {
         comparison.how_to_go_on()
     };
     Failure {
-        line: format!("interrupted: {done} of {} runs are done and above; {next}", done + left),
+        line: format!(
+            "interrupted: {done} of {} runs finished and are shown above; {next}",
+            done + left
+        ),
         code: why.code,
     }
 }
@@ -379,7 +382,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         if let Some(link) = &args.link {
             if said.rate.is_some() {
                 return Err(Failure::input(
-                    "--link: it is --rate's other name; leave one of them out",
+                    "--link: another name for --rate; leave one of them out",
                 ));
             }
             said.rate = Some(link.clone());
@@ -504,7 +507,7 @@ impl Watcher {
                     bar.finish_and_clear();
                 }
                 self.heartbeat.ends(&name);
-                tracing::info!("a run is done: {name}: {cost}");
+                tracing::info!("run finished: {name}: {cost}");
             }
         }
     }

@@ -37,8 +37,8 @@ threshold, fails if the whole interval is outside, and is undecided otherwise. A
 criterion is as good as its worst check. RFC 9743 gives no thresholds: they are
 Fathom's, each with its reason (--thresholds).
 
-Finished runs are stored at once and not repeated: the same command goes on
-where it was stopped, and the references' runs serve every controller.
+Finished runs are stored at once and not repeated: the same command continues
+where it stopped, and runs of the references are reused for every controller.
 
 A controller of your own: 'fathom new-controller NAME', then this command with the
 program that it makes.

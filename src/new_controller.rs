@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let made = clone.join(OWN).join(name);
     let failed = |e: io::Error| match e.kind() {
         io::ErrorKind::AlreadyExists => {
-            Failure::input(format!("'{}' is there already; choose another name", made.display()))
+            Failure::input(format!("'{}' exists already; choose another name", made.display()))
         }
         _ => Failure::run(format!("'{}' cannot be written: {e}", made.display())),
     };
@@ -83,7 +83,7 @@ fn check_name(name: &str) -> Result<(), Failure> {
     let shown = output::plain(name);
     if !catalogue::is_name(name) || name.len() > LONGEST {
         return Err(Failure::input(format!(
-            "'{shown}' is no name for a controller; use lower-case letters, digits and hyphens, a letter first, {LONGEST} at most"
+            "'{shown}' is not a valid name for a controller; use lower-case letters, digits and hyphens, a letter first, {LONGEST} at most"
         )));
     }
     if catalogue::find(name).is_ok() {
@@ -93,7 +93,7 @@ fn check_name(name: &str) -> Result<(), Failure> {
     }
     if RESERVED.contains(&name) || KEYWORDS.contains(&format!(" {name} ")) {
         return Err(Failure::input(format!(
-            "'{shown}' means something else here or in Rust; choose another name"
+            "'{shown}' is reserved here or in Rust; choose another name"
         )));
     }
     Ok(())
@@ -114,7 +114,7 @@ fn clone(named: Option<&Path>) -> Result<PathBuf, Failure> {
             .and_then(|here| here.ancestors().find(is_clone).map(Path::to_owned))
             .ok_or_else(|| {
                 Failure::input(
-                    "this is no clone of Fathom; go into one, or name it with --fathom DIR",
+                    "this folder is not in a clone of Fathom; change to a clone, or name it with --fathom DIR",
                 )
             }),
     }

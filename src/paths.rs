@@ -70,7 +70,7 @@ fn models() -> String {
     let model = |model: &Model| {
         let mean = model.trace(1, Duration::from_secs(120)).mean_rate().bits_per_sec() as f64 / 1e6;
         format!(
-            "model:{}: {}; seed 1 has {mean:.1} Mbps in the mean\n  source  {}\n",
+            "model:{}: {}; seed 1 has {mean:.1} Mbps on average\n  source  {}\n",
             model.name, model.about, model.source
         )
     };

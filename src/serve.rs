@@ -289,7 +289,7 @@ async fn serve(args: &Args, settings: Settings) -> Result<(), Failure> {
         watch_identity(files, server.identity(), Arc::clone(&metrics));
     }
     let (stop_sender, stop) = watch::channel(false);
-    stop_on_signal(stop_sender, "ending: open responses may finish; Ctrl-C again to end at once");
+    stop_on_signal(stop_sender, "stopping: open responses may finish; Ctrl-C again to end at once");
     announce(args, server.address(), tcp, key_hash);
     if let Some(at) = args.metrics {
         let scrape = Scrape::bind(at, metrics).await.map_err(Failure::input)?;
@@ -378,10 +378,10 @@ fn watch_identity(files: IdentityFiles, identity: ServedIdentity, metrics: Arc<M
             metrics.certificate_reloaded(loaded.is_ok());
             match loaded {
                 Ok(()) => output::say(format!(
-                    "certificate loaded again from '{}'",
+                    "certificate reloaded from '{}'",
                     files.certificates().display()
                 )),
-                Err(e) => output::say(format!("the certificate stays as it was: {e}")),
+                Err(e) => output::say(format!("the previous certificate stays in use: {e}")),
             }
         };
         files.watch(&identity, &now, report).await

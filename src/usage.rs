@@ -26,7 +26,7 @@ fn in_a_line(e: &clap::Error) -> String {
     let text = e.render().to_string();
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
     let first =
-        lines.next().unwrap_or("the arguments are wrong").trim_start_matches("error: ").to_owned();
+        lines.next().unwrap_or("invalid arguments").trim_start_matches("error: ").to_owned();
     let over = |l: &str| l.starts_with("Usage:") || l.starts_with("For more information");
     // Leaves out the tip to pass a value after `--`: none of our options takes a value that looks
     // like an option.

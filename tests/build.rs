@@ -125,7 +125,7 @@ fn every_test_file_belongs_to_a_test_program() {
             let alone = programs.iter().any(|t| Path::new(&t.src_path) == file);
             if !alone && !main.contains(&format!("mod {name};")) {
                 missing.push(format!(
-                    "{}: {} is in no program: name it in tests/main.rs",
+                    "{}: {} belongs to no test program; name it in tests/main.rs",
                     package.name,
                     file.display()
                 ));

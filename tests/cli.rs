@@ -502,7 +502,7 @@ fn interrupted_comparison_keeps_finished_runs() {
         .expect("fathom runs");
     let mut said = BufReader::new(child.stderr.take().expect("standard error"));
     let mut line = String::new();
-    while !line.contains("a run is done: sync") {
+    while !line.contains("run finished: sync") {
         line.clear();
         assert!(said.read_line(&mut line).expect("text") > 0, "it ended before a run was done");
     }

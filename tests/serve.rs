@@ -189,8 +189,8 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&["--idle", "10"], "10ms"),
         (&["--max-per-client", "0"], "write 1 to"),
         (&["--client-prefix", "33,56"], "32,56"),
-        (&["--header-timeout", "0s"], "a longer one"),
-        (&["--request-timeout", "0s"], "a longer one"),
+        (&["--header-timeout", "0s"], "a longer time"),
+        (&["--request-timeout", "0s"], "a longer time"),
         (&["--qlog-files", "7"], "--qlog"),
     ];
     let quiche: (&[&str], &str) = if cfg!(feature = "quiche") {

@@ -63,7 +63,7 @@ fn array_tasks_complete_a_study() {
         }
         let mut pod = command(&["plan", "run"], &pods);
         pod.env("JOB_COMPLETION_INDEX", i.to_string()).env("JOB_COMPLETIONS", "4");
-        let says = format!("part {}/4 of 20 runs, as the task of a", i + 1);
+        let says = format!("part {}/4 of 20 runs, as a task of a", i + 1);
         [(task, says.clone()), (pod, says)]
     });
     let tasks: Vec<_> = tasks

@@ -90,7 +90,7 @@ fn make_room(path: &Path) -> Result<(), Invalid> {
                 let kept = format!("the socket of a link that has ended cannot be removed: {e}");
                 Invalid::because(kept).hint("remove it")
             }),
-        Err(e) => Err(Invalid::because(format!("a socket is there that cannot be tried: {e}"))
+        Err(e) => Err(Invalid::because(format!("cannot connect to the existing socket: {e}"))
             .hint("name another file")),
     }
 }
@@ -155,14 +155,14 @@ fn talk(client: &UnixStream, requests: &SyncSender<Request>) -> io::Result<()> {
             // The rest of the line would be taken for a command.
             return writeln!(
                 writer,
-                "error: a command has {LONGEST_LINE} bytes at most; write a shorter one"
+                "error: a command has at most {LONGEST_LINE} bytes; write a shorter one"
             );
         }
         match std::str::from_utf8(&line).map(str::trim) {
             Ok("") => {}
             Ok(command) => writeln!(writer, "{}", answer(command, requests))?,
             Err(_) => {
-                writeln!(writer, "error: the command is not UTF-8; write such as rate 5Mbps")?
+                writeln!(writer, "error: the command is not UTF-8; write one such as 'rate 5Mbps'")?
             }
         }
     }
@@ -171,7 +171,7 @@ fn talk(client: &UnixStream, requests: &SyncSender<Request>) -> io::Result<()> {
 fn answer(command: &str, requests: &SyncSender<Request>) -> String {
     let (reply, answer) = mpsc::channel();
     if requests.try_send(Request { command: command.to_owned(), reply }).is_err() {
-        return "error: the link has too many commands to obey, or has ended; try again".into();
+        return "error: the link has too many pending commands, or has ended; try again".into();
     }
     match answer.recv_timeout(ANSWER) {
         Ok(Ok(Reply::Done)) => "ok".into(),
@@ -211,7 +211,7 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Failure> {
     for command in &args.commands {
         if command.trim().is_empty() || command.contains('\n') {
             return Err(Failure::input(format!(
-                "'{}' is not one command; write such as 'rate 5Mbps'",
+                "'{}' is not one command; write one such as 'rate 5Mbps'",
                 command.escape_debug()
             )));
         }
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(ask(&mut client, b"\n  \nrate 5Mbps\n"), "ok\n");
         assert_eq!(ask(&mut client, b"no\n"), "error: no: it is refused\n");
         assert!(ask(&mut client, b"\xff\xfe\n").contains("not UTF-8"));
-        assert!(ask(&mut client, &[b'x'; 300]).contains("256 bytes at most"));
+        assert!(ask(&mut client, &[b'x'; 300]).contains("at most 256 bytes"));
         // The connection is closed after a line that was too long.
         let mut left = Vec::new();
         let _ = client.read_to_end(&mut left);

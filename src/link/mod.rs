@@ -80,7 +80,7 @@ fn resolve(name: &str) -> Result<SocketAddr, Failure> {
             "'{name}' has no address; write one such as 127.0.0.1:4433"
         ))),
         Err(e) => Err(Failure::input(format!(
-            "'{name}' is no address: {e}; write host and port, such as 127.0.0.1:4433"
+            "'{name}' is not an address: {e}; write host and port, such as 127.0.0.1:4433"
         ))),
     }
 }

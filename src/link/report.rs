@@ -88,7 +88,7 @@ pub(super) fn verdict(stats: &RelayStats) -> String {
     }
     format!(
         "NOTE: the relay or this machine was a limit, so rates and delays are not those of the path alone: {}. \
-         A lower rate, fewer programs beside it or more cores help; 'fathom compare' in virtual time has no such limit\n",
+         A lower rate, fewer other programs or more cores help; 'fathom compare' in virtual time has no such limit\n",
         limits.join("; ")
     )
 }

@@ -43,7 +43,9 @@ fn number(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<usize, Fai
     };
     let number = text.trim().parse().ok().filter(|number| *number <= 1_000_000_000);
     number.ok_or_else(|| {
-        Failure::input(format!("{name} is '{text}', no number of a task; correct it, {INSTEAD}"))
+        Failure::input(format!(
+            "{name} is '{text}', which is not a task number; correct it, {INSTEAD}"
+        ))
     })
 }
 

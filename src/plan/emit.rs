@@ -56,7 +56,7 @@ struct Needs {
 impl Job<'_> {
     pub(super) fn write(&self, engine: Engine) -> Result<String, Failure> {
         if self.runs.is_empty() {
-            return Err(Failure::input("no runs are left: nothing to write a job for"));
+            return Err(Failure::input("no runs are left, so there is no job to write"));
         }
         match engine {
             Engine::Slurm => Ok(self.slurm()),
@@ -110,7 +110,7 @@ impl Job<'_> {
 
     fn title(&self, needs: &Needs) -> String {
         format!(
-            "Study {}: {} run{} in {} task{}, guessed {} of CPU time. Written by 'fathom plan emit'.",
+            "Study {}: {} run{} in {} task{}, about {} of CPU time. Written by 'fathom plan emit'.",
             self.study.name.escape_debug(),
             self.runs.len(),
             if self.runs.len() == 1 { "" } else { "s" },

@@ -222,7 +222,7 @@ fn part_of(options: &PartOptions, runs: usize) -> Result<Option<Part>, Failure> 
         return Ok(options.part);
     }
     let Some(Task { part, of }) = cluster::task(&env)? else { return Ok(None) };
-    output::say(format!("part {part} of {runs} runs, as the task {of} (--part 1/1 takes all)"));
+    output::say(format!("part {part} of {runs} runs, as a task {of} (--part 1/1 takes all)"));
     Ok(Some(part))
 }
 
@@ -265,7 +265,7 @@ pub(crate) fn execute(
         results: Some(results.clone()),
         ..RunOptions::default()
     };
-    signals::end_saying("interrupted; what is done is stored, and the same command continues");
+    signals::end_saying("interrupted; finished runs are stored, and the same command continues");
     let watcher = Watcher::new(std::io::stderr().is_terminal());
     let outcome = study::run_study(runs, &store, &|event| watcher.on_event(event));
     watcher.finish();
@@ -283,7 +283,7 @@ pub(crate) fn failure(e: StudyError) -> Failure {
 fn unknown(name: &str) -> Failure {
     let known = shipped_studies().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
     let hint = hint(name, shipped_studies().map(|(name, _)| name));
-    Failure::input(format!("no study '{name}' comes with fathom{hint}; write one of {known}"))
+    Failure::input(format!("fathom has no study '{name}'{hint}; write one of {known}"))
 }
 
 fn list() -> Result<String, Failure> {

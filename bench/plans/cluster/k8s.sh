@@ -46,6 +46,6 @@ PYTHON
 # Runs the part of every pod: each index once, all runs together.
 rm -rf results
 for index in 0 1 2 3 4 5 6 7; do
-  JOB_COMPLETION_INDEX=$index JOB_COMPLETIONS=8 "$fathom" plan run "$plan" --only buffer=20 --results results 2>&1 | grep 'as the task'
+  JOB_COMPLETION_INDEX=$index JOB_COMPLETIONS=8 "$fathom" plan run "$plan" --only buffer=20 --results results 2>&1 | grep 'as a task'
 done
 "$fathom" plan status "$plan" --only buffer=20 --results results

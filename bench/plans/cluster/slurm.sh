@@ -124,7 +124,7 @@ job=$(sbatch --parsable job.sh)
 say "array job $job, the same script, on the node that is left"
 until_true "[ -z \"\$(squeue --noheader --jobs=$job 2>/dev/null)\" ]"
 "$fathom" plan status "$plan" --results results
-grep -h "as the task" fathom-study-"$job"_*.log | sort
+grep -h "as a task" fathom-study-"$job"_*.log | sort
 "$fathom" plan run "$plan" --results results --json merged.json > /dev/null 2>&1
 "$fathom" plan run "$plan" --results alone --json alone.json > /dev/null 2>&1
 cmp merged.json alone.json
