@@ -84,7 +84,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "QUEUE", help = queue_help())]
     queue: Option<String>,
     /// Offered load of packmime and page, in percent of the link; for packmime on the built-in
-    /// network, in each direction. [default: 90%; of page 50%]
+    /// network, in each direction. [default: 90%; for page 50%]
     #[arg(long, value_name = "PERCENT")]
     load: Option<String>,
     /// packmime (web responses, a connection each), page (pages as browsers load them), media (live
@@ -94,10 +94,10 @@ pub(crate) struct Args {
     /// media:transport=datagram sends QUIC datagrams (docs/traffic.md). [default: packmime]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// Responses to complete in each run, or page views for page. [default: 4000; of page 40]
+    /// Responses to complete in each run, or page views for page. [default: 4000; for page 40]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=10_000_000))]
     responses: Option<u64>,
-    /// Number of seeds for every controller; intervals need several. Each seed brings other
+    /// Number of seeds for every controller; intervals need several. Each seed has different
     /// requests, the same for all controllers. [default: 5]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
     seeds: Option<u64>,

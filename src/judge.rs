@@ -85,8 +85,8 @@ pub(crate) struct Args {
     /// An older scorecard: report what has become better or worse since.
     #[arg(long, value_name = "OLD.json")]
     baseline: Option<PathBuf>,
-    /// Also measure CPU time per ACK frame, beside the reference's. It depends on the machine, so
-    /// the scorecard includes it only on request.
+    /// Also measure CPU time per ACK frame and compare it with the reference's. It depends on the
+    /// machine, so the scorecard includes it only on request.
     #[arg(long)]
     cpu: bool,
     /// Folder of results.

@@ -107,16 +107,16 @@ pub(crate) struct Args {
     /// Time that open responses have to finish after the first Ctrl-C.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
-    /// Maximum concurrent connections; more are refused.
+    /// Maximum concurrent connections; further ones are refused.
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections, value_parser = numbers::whole::<usize>(1..=10_000_000))]
     max_connections: usize,
     /// Memory for unacknowledged response data of all connections, in MiB. Slow clients are closed
     /// before they exhaust it.
     #[arg(long, value_name = "MIB", default_value_t = Limits::default().unacknowledged >> 20, value_parser = numbers::whole::<u64>(1..=1 << 20))]
     response_memory: u64,
-    /// Maximum concurrent connections per client prefix; more are refused. By default a fiftieth of
-    /// --max-connections, and no limit for loopback and private addresses. Raise it behind a proxy
-    /// with a public address, which all clients then share.
+    /// Maximum concurrent connections per client prefix; further ones are refused. By default
+    /// a fiftieth of --max-connections, and no limit for loopback and private addresses. Raise it
+    /// behind a proxy with a public address, which all clients then share.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>(1..=10_000_000))]
     max_per_client: Option<usize>,
     /// Prefix lengths of IPv4 and IPv6 addresses that identify a client.

@@ -677,36 +677,36 @@ fn withstand(stack: &str, course: &Course) {
 }
 
 #[test]
-fn a_short_attack_on_quinn() {
+fn quinn_survives_a_short_attack() {
     withstand("quinn", &SHORT);
 }
 
 #[test]
-fn a_short_attack_on_noq() {
+fn noq_survives_a_short_attack() {
     withstand("noq", &SHORT);
 }
 
 #[cfg(feature = "quiche")]
 #[test]
-fn a_short_attack_on_quiche() {
+fn quiche_survives_a_short_attack() {
     withstand("quiche", &SHORT);
 }
 
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn a_minute_of_attack_on_quinn() {
+fn quinn_survives_a_minute_of_attack() {
     withstand("quinn", &LONG);
 }
 
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn a_minute_of_attack_on_noq() {
+fn noq_survives_a_minute_of_attack() {
     withstand("noq", &LONG);
 }
 
 #[cfg(feature = "quiche")]
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn a_minute_of_attack_on_quiche() {
+fn quiche_survives_a_minute_of_attack() {
     withstand("quiche", &LONG);
 }

@@ -159,25 +159,25 @@ fn withstand(stack: &str, seconds: u64) {
 }
 
 #[test]
-fn a_short_attack_on_a_proxy() {
+fn a_proxy_survives_a_short_attack() {
     withstand("quinn", 8);
 }
 
 #[test]
 #[ignore = "takes half a minute: make soak"]
-fn half_a_minute_of_attack_on_a_proxy_on_quinn() {
+fn a_proxy_on_quinn_survives_half_a_minute_of_attack() {
     withstand("quinn", 30);
 }
 
 #[test]
 #[ignore = "takes half a minute: make soak"]
-fn half_a_minute_of_attack_on_a_proxy_on_noq() {
+fn a_proxy_on_noq_survives_half_a_minute_of_attack() {
     withstand("noq", 30);
 }
 
 #[cfg(feature = "quiche")]
 #[test]
 #[ignore = "takes half a minute: make soak"]
-fn half_a_minute_of_attack_on_a_proxy_on_quiche() {
+fn a_proxy_on_quiche_survives_half_a_minute_of_attack() {
     withstand("quiche", 30);
 }

@@ -62,7 +62,7 @@ fn a_result_worse_than_the_baseline_fails() {
 }
 
 #[test]
-fn interrupted_judgement_continues() {
+fn an_interrupted_judgement_can_be_continued() {
     let (stopped, whole) =
         (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let args = [JUDGE, &["--only", "6.1", "--jobs", "1"]].concat();
@@ -94,7 +94,7 @@ fn interrupted_judgement_continues() {
 }
 
 #[test]
-fn scorecards_form_a_league() {
+fn scorecards_are_combined_into_a_league_table() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["cubic", "vegas"] {
         let json = format!("{name}.json");

@@ -111,7 +111,7 @@ fn public_questions_are_answered_as_written() {
 }
 
 #[test]
-fn each_public_question_has_a_command_or_a_test_that_exists() {
+fn each_public_question_has_a_command_or_an_existing_test() {
     let files = files_below(repository());
     let sources = files.iter().filter(|file| file.extension().is_some_and(|of| of == "rs"));
     let all: Vec<String> = sources.filter_map(|file| fs::read_to_string(file).ok()).collect();

@@ -454,7 +454,7 @@ fn soak(stack: &str, course: &Course) {
 
 /// All stacks run at once, because they wait more than they work.
 #[test]
-fn a_short_soak_on_every_stack() {
+fn every_stack_survives_a_short_soak() {
     std::thread::scope(|scope| {
         for stack in Stack::ALL {
             scope.spawn(|| soak(stack.name(), &SHORT));
@@ -464,19 +464,19 @@ fn a_short_soak_on_every_stack() {
 
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn a_minute_on_quinn() {
+fn quinn_survives_a_minute_of_soak() {
     soak("quinn", &LONG);
 }
 
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn a_minute_on_noq() {
+fn noq_survives_a_minute_of_soak() {
     soak("noq", &LONG);
 }
 
 #[cfg(feature = "quiche")]
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn a_minute_on_quiche() {
+fn quiche_survives_a_minute_of_soak() {
     soak("quiche", &LONG);
 }

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rfc_9000_appendix_a1_samples() {
+    fn samples_of_rfc_9000_appendix_a1_are_decoded() {
         let samples: [(&[u8], u64); 5] = [
             (&[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c], 151_288_809_941_952_652),
             (&[0x9d, 0x7f, 0x3e, 0x7d], 494_878_333),

@@ -48,7 +48,7 @@ fn crates_are_adopted_from_their_packages() {
 /// factory of controllers.
 #[test]
 #[ignore = "make test-packages-frameworks"]
-fn frameworks_that_accept_connections_themselves_take_a_controller() {
+fn frameworks_accepting_connections_take_a_controller() {
     let workspace = Workspace::create("target/outside-frameworks");
     workspace.unpack_packages();
     workspace.write_frameworks();

@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn equal_paths_are_one_class() {
+    fn identical_paths_form_one_class() {
         let found = profile((0..50).map(|i| seen(30.0 + f64::from(i % 5), Some(5e6))).collect());
         assert_eq!(found.classes.len(), 1);
         assert!(profile(vec![Observation::default()]).classes.is_empty());
     }
 
     #[test]
-    fn quantiles_and_medians() {
+    fn medians_and_quantiles_match_hand_calculation() {
         assert_eq!(
             (median(&mut []), median(&mut [3.0, 1.0]), median(&mut [5.0, 1.0, 2.0])),
             (None, Some(2.0), Some(2.0))

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_and_their_intervals() {
+    fn quantile_intervals_match_hand_calculation() {
         let sorted: Vec<f64> = (0..100).map(f64::from).collect();
         assert_eq!(quantile(&mut sorted.clone(), 0.5), Some(49.0));
         assert_eq!(quantile_interval(&sorted, 0.5), Some((40.0, 60.0)));

@@ -22,7 +22,7 @@ controller = "$system"
 
 /// Prints each fingerprint on its own line.
 #[test]
-fn fingerprints() {
+fn each_run_prints_its_fingerprint() {
     crate::extend_catalogue();
     let study = Study::from_toml("test", STUDY).unwrap_or_else(|e| panic!("{e}"));
     for run in study.runs(1.0).unwrap_or_else(|e| panic!("{e}")) {
@@ -42,7 +42,7 @@ fn another_build_changes_only_fingerprints_of_own_controllers() {
     std::fs::write(&other, bytes).expect("written");
     let told = |program: &std::path::Path| {
         let out = Command::new(program)
-            .args(["--exact", "own_code::fingerprints", "--nocapture"])
+            .args(["--exact", "own_code::each_run_prints_its_fingerprint", "--nocapture"])
             .output()
             .expect("it runs");
         let text = String::from_utf8(out.stdout).expect("text");

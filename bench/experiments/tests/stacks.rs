@@ -152,7 +152,7 @@ fn ecn_marks_slow_senders_down_without_a_drop() {
 }
 
 #[test]
-fn sdc_keeps_eight_packets_in_the_window_of_a_hundred_flows_on_10_mbps() {
+fn sdc_keeps_eight_packets_in_each_of_a_hundred_windows() {
     // SDC §3: 100 flows, RED with marks. A fair share is 100 kbps: at 50 ms, less than half a
     // packet per round trip.
     let plan = Plan { queue: "red".into(), ..bulk("bulk:100x500kB@20ms", &["reno", "sdc"]) };

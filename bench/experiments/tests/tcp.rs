@@ -143,7 +143,7 @@ fn quic_only_features_are_refused() {
 }
 
 #[test]
-fn every_response_completes_whatever_the_queue_drops() {
+fn every_response_completes_despite_queue_drops() {
     for recovery in ["reno", "newreno", "sack"] {
         let o = outcome(
             "300 responses",

@@ -37,8 +37,8 @@ impl Comparison {
             return None;
         }
         Some(
-            "the path reorders packets, and TCP here takes three duplicate acknowledgements for a loss: it has no RACK \
-             (RFC 8985), with which Linux waits. Figures of stack tcp are those of such a sender, and far too slow for Linux's"
+            "the path reorders packets, and TCP here has no RACK (RFC 8985) and takes three duplicate acknowledgements for a loss. \
+             Linux has RACK, so it is much faster here than the figures of stack tcp"
                 .to_owned(),
         )
     }

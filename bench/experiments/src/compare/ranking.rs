@@ -286,7 +286,7 @@ impl Ranking<'_> {
 const NAMED: usize = 4;
 
 const ONE_SEED: &str =
-    "One seed is no result: another seed may give a very different value (--seeds 5).";
+    "One seed is not a result: another seed may give a very different value (--seeds 5).";
 
 impl<'a> Candidate<'a> {
     /// Returns the value of every run that has a value of the measure, by seed.

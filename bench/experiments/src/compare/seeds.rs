@@ -92,8 +92,8 @@ impl Comparison {
                     measure.name
                 ),
                 _ => format!(
-                    "{counts} with a {}: the change is over {}, which both have (means there: {} and {}), the means in \
-                     the table are over all, so they do not agree",
+                    "{counts} with a {}: the change is over {}, which both have (means there: {} and {}), but the means in \
+                     the table are over all seeds, so the two do not agree",
                     measure.name,
                     seeds_in_words(&both.iter().map(|x| x.0).collect::<Vec<_>>()),
                     amount(measure, a),

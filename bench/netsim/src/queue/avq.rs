@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_utilisation_is_the_one_asked_for() {
+    fn utilisation_reaches_the_configured_gamma() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         // A full queue would give 1.000: the bound must be closer to 0.98 than that.
         for (flows, ecn, gamma) in [

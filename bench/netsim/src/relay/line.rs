@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reordered_datagram_overtakes() {
+    fn a_reordered_datagram_overtakes_earlier_ones() {
         let impairments = Impairments { reorder: Reorder::early(0.5), ..Impairments::default() };
         let mut line = Line::new(
             DirectedPath { impairments, delay: Duration::from_millis(10), link: None },

@@ -101,7 +101,7 @@ async fn a_disabled_extension_is_not_negotiated() {
 }
 
 #[tokio::test]
-async fn a_malformed_parameter_closes_with_transport_parameter_error() {
+async fn malformed_sync_parameter_is_a_transport_parameter_error() {
     // Value 4 (echoes without stamps); a second byte after the value; the parameter twice.
     const BAD: [&[u8]; 3] = [
         &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x04],
@@ -268,7 +268,7 @@ async fn timestamps_of_a_send_only_peer_are_read_and_not_answered() {
 }
 
 #[tokio::test]
-async fn a_malformed_enable_timestamp_closes_with_transport_parameter_error() {
+async fn malformed_enable_timestamp_is_a_transport_parameter_error() {
     const BAD: [&[u8]; 5] = [
         &[0x80, 0x00, 0x71, 0x58, 0x01, 0x00],
         &[0x80, 0x00, 0x71, 0x58, 0x01, 0x04],

@@ -384,7 +384,7 @@ async fn stacks_exchange_receive_timestamps() {
 }
 
 #[tokio::test]
-async fn a_malformed_parameter_closes_with_transport_parameter_error() {
+async fn malformed_parameter_is_a_transport_parameter_error() {
     // Value 4 (echoes without stamps); a second byte after the value; the parameter twice.
     const BAD: [&[u8]; 3] = [
         &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x04],

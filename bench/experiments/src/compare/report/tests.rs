@@ -148,7 +148,7 @@ fn table_ranks_controllers_and_states_the_conclusion() {
 }
 
 #[test]
-fn controllers_that_do_not_differ_are_reported_as_ties() {
+fn controllers_without_a_difference_are_reported_as_ties() {
     let mut c = comparison();
     // vegas is faster than reno with one seed and slower with the others.
     for (seed, scale) in [(1, 0.9), (2, 1.1), (3, 1.02)] {
@@ -266,7 +266,7 @@ fn one_seed_has_no_interval_and_no_conclusion() {
     let text = table(&c);
     let said = text.replace('\n', " ");
     assert!(
-        said.contains("One seed is no result") && !said.contains("95 %") && !said.contains('±'),
+        said.contains("One seed is not a result") && !said.contains("95 %") && !said.contains('±'),
         "{text}"
     );
     assert!(text.contains("sync has the lowest mean response time in this seed, 26 ms."), "{text}");
@@ -373,7 +373,7 @@ fn change_and_means_over_different_seeds_are_noted() {
 }
 
 #[test]
-fn seeds_that_change_nothing_are_one_run_without_an_interval() {
+fn identical_seeds_are_one_run_without_an_interval() {
     let mut c = comparison();
     for run in &mut c.runs {
         let scale = if run.controller == "sync" { 0.6 } else { 1.0 };

@@ -123,7 +123,7 @@ fn overlapping_intervals_give_no_winner() {
     let one = study.with_seeds(1).unwrap();
     let lines = headline(&one, &results(&one, &CROSSING));
     assert!(
-        lines[0].starts_with("One seed is no result") && lines[1].contains("undecided"),
+        lines[0].starts_with("One seed is not a result") && lines[1].contains("undecided"),
         "{lines:#?}"
     );
 }

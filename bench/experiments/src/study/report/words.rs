@@ -245,7 +245,7 @@ pub(super) fn of_seeds(results: &[StudyRunResult]) -> Option<String> {
     let most = keys.iter().map(|(_, of)| of.len()).max().unwrap_or(0);
     if most < 2 {
         return Some(
-            "One seed is no result: another seed may give a very different value (--seeds 5)."
+            "One seed is not a result: another seed may give a very different value (--seeds 5)."
                 .into(),
         );
     }

@@ -142,7 +142,7 @@ fn window_does_not_grow_in_recovery() {
 /// RFC 5681 §3.2 without RFC 6582: the partial ACK ends recovery at ssthresh, and the second loss
 /// of the window waits for the timeout.
 #[test]
-fn reno_repairs_one_loss_per_window_and_times_out_on_the_second() {
+fn reno_times_out_on_the_second_loss_of_a_window() {
     let mut p = Path::reno(LossRecovery::Reno, 100, &[(0, 1), (4, 1)]);
     p.run(310);
     assert_eq!((p.s.recovery, p.s.inflation, p.s.window()), (Recovery::Open, 0, 5_000));
