@@ -111,7 +111,7 @@ fn verdicts(card: &Scorecard) -> BTreeSet<(Verdict, String)> {
 }
 
 #[test]
-fn a_controller_without_responses_fails() {
+fn no_responses_fail_unless_the_reference_has_none() {
     // Returns the check of this criterion that does not pass, or otherwise the first one.
     let only = |card: &Scorecard| {
         let all = verdicts(card);
