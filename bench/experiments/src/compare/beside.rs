@@ -65,7 +65,7 @@ impl Beside {
             }
         };
         if let ControllerSpec::Fathom(spec) = ControllerSpec::from(controller) {
-            catalogue::parse(&spec).map_err(|e| wrong(format!("is no cross traffic ({e})")))?;
+            catalogue::parse(&spec).map_err(|e| wrong(format!("is not cross traffic ({e})")))?;
         }
         Ok(Self::Flows { tcp, controller: controller.to_owned(), count })
     }
