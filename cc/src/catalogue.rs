@@ -19,7 +19,7 @@ pub static CATALOGUE: &[Algorithm] = algorithms::ENTRIES;
 /// Controllers added by [`extend`].
 static ADDED: OnceLock<&'static [Algorithm]> = OnceLock::new();
 
-/// Adds controllers, beside Fathom's, for the whole process. A program calls this once, before
+/// Adds controllers to Fathom's own, for the whole process. A program calls this once, before
 /// anything else.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Tests of the user's own controllers, beside Fathom's. The catalogue can be extended only once
+//! Tests of the user's own controllers, added to Fathom's. The catalogue can be extended only once
 //! per process, so there is only one test.
 
 use fathom_cc::algorithm::Algorithm;

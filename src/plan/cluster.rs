@@ -18,7 +18,7 @@ const INSTEAD: &str = "or say which part with --part 2/5 (1/1 is everything)";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) part: Part,
-    /// Kind of the array, for messages.
+    /// Kind of the array, as named in messages.
     pub(super) of: &'static str,
 }
 

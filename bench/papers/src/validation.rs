@@ -224,7 +224,7 @@ fn dca_table(r: &Results) -> Artefact {
     Artefact::table("Change of throughput", ["Emory", "ASU"], rows, note)
 }
 
-/// Tests against the paper's interval, widened by half of itself on either side.
+/// Tests against the paper's interval, extended on each side by half of its width.
 fn as_the_paper(r: &Results, controller: &str) -> Finding {
     let row = TABLE_4_4.iter().find(|(name, ..)| *name == controller).expect("a row of the table");
     let band = |path: usize, name: &'static str| {

@@ -1,4 +1,4 @@
-//! Lines clipped to the range of the axes, without points that nobody could distinguish.
+//! Lines clipped to the range of the axes, without points too close to each other to distinguish.
 
 /// Visible range of each axis, from lower to upper end.
 pub(crate) struct Rect {

@@ -53,16 +53,16 @@ pub trait Stack: Clone + Send + Sync + 'static {
     fn now(runtime: &Self::Runtime) -> Instant;
 
     /// Turns multipath off, on a stack that supports it. Called for configurations that several
-    /// connections share, and if the crypto provider cannot seal packets of a second path, which
-    /// would leave as junk.
+    /// connections share, and if the crypto provider cannot seal packets of a second path: such
+    /// packets would be unreadable for the peer.
     fn disable_multipath(_: &mut Self::Transport) {}
     /// Returns a factory that makes the controllers of `source`.
     fn controller_factory(source: ControllerSource) -> Arc<Self::ControllerFactory>;
-    /// Returns the configuration of outgoing connections. `setup` is their crypto, and
-    /// [`ClientCryptoConfig::source`] gives their controllers.
+    /// Returns the configuration of outgoing connections. The connections take their cryptography
+    /// from `setup` and their controllers from [`ClientCryptoConfig::source`].
     fn client_config(setup: ClientCryptoConfig, transport: Self::Transport) -> Self::ClientConfig;
-    /// Returns an endpoint's configuration with this crypto, the controllers of
-    /// [`ServerCryptoConfig::source`] and multipath turned off.
+    /// Returns the configuration of an endpoint, with multipath turned off. Its connections take
+    /// their cryptography from `setup` and their controllers from [`ServerCryptoConfig::source`].
     fn server_config(setup: ServerCryptoConfig) -> Self::ServerConfig;
     /// Changes `config` to the configuration of one accepted connection.
     fn configure_accepted(

@@ -64,14 +64,14 @@ impl TrimAccounting {
         self.epochs[1..].iter().map(|e| e.in_flight).sum()
     }
 
-    /// Records a sent datagram that the stack counts as `bytes`. Returns its real size.
+    /// Records a sent datagram that the stack counts as `bytes`. Returns its size as sent.
     pub(crate) fn sent(&mut self, bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_add(bytes);
         let newest = self.epochs[0];
         self.size(newest, bytes)
     }
 
-    /// Records the acknowledgement of a packet sent at `sent`. Returns its real size.
+    /// Records the acknowledgement of a packet sent at `sent`. Returns the packet's size as sent.
     pub(crate) fn acked(&mut self, sent: Time, bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         let mut index =
@@ -95,7 +95,8 @@ impl TrimAccounting {
         if bytes > epoch.mtu { bytes } else { bytes.saturating_sub(epoch.trim).max(1) }
     }
 
-    /// Records lost packets, assuming that the oldest were lost. Returns their real bytes.
+    /// Records lost packets, assuming that the oldest were lost. Returns the total size of
+    /// these packets as sent.
     pub(crate) fn lost(&mut self, mut bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         let mut real = 0;

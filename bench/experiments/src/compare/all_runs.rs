@@ -58,8 +58,8 @@ pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison
 /// Options for the execution of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct CompareOptions<'a> {
-    /// Ends the comparison once it is set: runs in progress end without a result, and no other run
-    /// begins.
+    /// Ends the comparison once set to `true`: runs in progress end without a result, and no other
+    /// run begins.
     pub interrupt: Arc<AtomicBool>,
     /// Log for every response of the executed runs, except the run on the uncongested network.
     pub response_log: Option<&'a ResponseLog>,

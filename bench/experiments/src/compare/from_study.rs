@@ -137,9 +137,9 @@ fn canonical(controller: &str, stack: Stack) -> String {
     Controller::read(controller, stack).map_or_else(|_| controller.to_owned(), |of| of.spec())
 }
 
-/// Returns a scenario with what a comparison sets by itself, if it is left out: the name of its
-/// group, the data to keep and, with one stack, the stack that a load is computed for. Values that
-/// are spelled in another way than in `own` are spelled as there.
+/// Returns a scenario with the values that a comparison fills in if they are left out: the name of
+/// the group, the data to keep and, with one stack, the stack that a load is computed for. Values
+/// that `own` spells differently get the spelling of `own`.
 fn adapted(spec: &ScenarioSpec, own: &ScenarioSpec, one_stack: bool) -> ScenarioSpec {
     let mut spec = spec.clone();
     if spec.keep == KeepSpec::default() {
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// A hand-written study need not say what a comparison sets by itself.
+    /// A hand-written study need not contain the values that a comparison fills in.
     #[test]
     fn a_study_may_omit_what_a_comparison_sets() {
         let text = r#"

@@ -10,7 +10,7 @@ use crate::stack::SenderReport;
 /// Counts of the connections of one controller so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
-    /// Connections that have ended. Those that end during the warm-up do not count.
+    /// Connections that have ended. Connections that end during the warm-up are not counted.
     pub(super) ended: u64,
     pub(super) connections: u64,
     pub(super) senders: SenderReport,

@@ -186,8 +186,8 @@ pub struct Traffic {
     /// Largest drift of a client's clock in microseconds per second. Each connection takes one of
     /// 32 values that are spread evenly from 0 to this (Sync-TCP §5.3).
     pub drift: u32,
-    /// How the clients misreport time, with knowledge of the queue of the first link from the
-    /// servers. `None` if they do not misreport, but drift.
+    /// How the clients misreport time; they know the queue of the first link from the servers.
+    /// `None` if the clients do not misreport time and their clocks drift instead.
     pub misreport: Option<ClockMisreport>,
     /// Number of parallel streams that carry a body.
     pub streams: u32,

@@ -230,8 +230,8 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// Probe timeout before the first round-trip time: 333 ms plus four times half of it (RFC 9002
 /// §6.2.2).
 const INITIAL_TIMEOUT: Duration = Duration::from_millis(999);
-/// Fraction of the computed timeout from which on a silence counts. The stack's timeout can be
-/// shorter, because its deviation excludes the acknowledgement delay.
+/// Silences of at least this fraction of the computed timeout count as timeouts. The stack's
+/// timeout can be shorter, because its deviation excludes the acknowledgement delay.
 const TOLERANCE: f64 = 0.8;
 
 impl ProbeTimer {

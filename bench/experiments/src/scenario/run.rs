@@ -75,7 +75,7 @@ pub fn run(
 pub(crate) struct RunControl {
     /// Progress of the run; counts up to [`goal`].
     pub(crate) progress: Progress,
-    /// Interrupts the run when it is set.
+    /// Interrupts the run when set to `true`.
     pub(crate) interrupt: Arc<AtomicBool>,
     /// Keeps every response; `None` to keep none.
     pub(crate) responses: Option<SharedSpool>,
@@ -615,7 +615,7 @@ impl<'a> Run<'a> {
         self.check()
     }
 
-    /// Returns the names of the controllers, for errors.
+    /// Returns the names of the controllers, to be named in errors.
     fn names(&self) -> String {
         let controls = self.scenario.traffic.iter().flat_map(|t| &t.mix);
         let mut names: Vec<String> = controls.map(|(_, controller)| controller.spec()).collect();

@@ -36,7 +36,7 @@ pub(super) struct RunState {
     /// Keeps every response; `None` to keep none.
     pub(super) responses: Option<SharedSpool>,
     pub(super) counted: Mutex<CountedResponses>,
-    /// End of the warm-up. Requests that begin then or later count.
+    /// End of the warm-up. Only requests that begin at this time or later are counted.
     pub(super) since: Time,
     pub(super) at_warm_up: Mutex<WarmUpCounts>,
 }

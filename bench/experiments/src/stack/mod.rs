@@ -184,7 +184,8 @@ impl EndpointSettings<'_> {
 pub(crate) enum ClientClock {
     /// Runs fast by this many microseconds per second, compared with the server's clock.
     Drifts(i32),
-    /// Misreports time, with knowledge of the queue of this link, so that the server sends more.
+    /// Misreports time so that the server sends more. The misreporting client knows the queue of
+    /// this link.
     Misreports(ClockMisreport, LinkId),
 }
 

@@ -195,7 +195,8 @@ where
 enum Transport {
     /// The transport that most applications of the stack use.
     Plain,
-    /// The transport whose streams cost least and have priorities. It reads streams in this order.
+    /// The transport with the lowest CPU cost per stream. It supports priorities, and reads streams
+    /// in the given order.
     Prioritised(ReadOrder),
 }
 

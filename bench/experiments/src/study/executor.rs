@@ -27,8 +27,8 @@ pub struct RunOptions {
     /// Location of the results of this study; with `None`, nothing is stored and every run is
     /// executed.
     pub results: Option<Location>,
-    /// Interrupts all runs once it is set: runs in progress end without a result, and no other run
-    /// begins.
+    /// Interrupts all runs once set to `true`: runs in progress end without a result, and no other
+    /// run begins.
     pub interrupt: Arc<AtomicBool>,
     /// Whether runs begin in the given order instead of the longest first.
     pub in_order: bool,

@@ -83,8 +83,8 @@ pub struct ProxySettings {
     /// Time that a request waits for a slot before a client that holds more than an equal share
     /// must give one back.
     pub grace: Duration,
-    /// Time for which a request's slot is kept after its client aborted work of the upstream
-    /// server.
+    /// Time for which a request's slot stays occupied after the client has aborted a request on
+    /// which the upstream server is working.
     pub cooldown: Duration,
     /// Period over which the client of a response must take 500 bytes per second while fewer than a
     /// fourth of the slots are free. Only time spent waiting for the client counts.

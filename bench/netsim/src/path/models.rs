@@ -239,8 +239,8 @@ mod tests {
             all.map(Rate::bits_per_sec).sum::<u64>() as f64 / 20e6
         };
         let (lte, wifi, leo) = (mean("lte"), mean("wifi"), mean("leo"));
-        // An even walk between 0.6 and 12 Mbps; MCS 8 to 15 shared with two other stations in the
-        // mean; a median of 120 Mbps.
+        // LTE: an even walk between 0.6 and 12 Mbps. Wi-Fi: MCS 8 to 15, shared with two other
+        // stations on average. LEO: a median of 120 Mbps.
         assert!((5.0..7.0).contains(&lte), "{lte}");
         assert!((20.0..80.0).contains(&wifi), "{wifi}");
         assert!((105.0..145.0).contains(&leo), "{leo}");

@@ -172,8 +172,8 @@ mod tests {
     // 100 ms and 500 packets queued, W = (2083 + 500)/10, so maxp/2 = 2.2e-5. Adaptive RED's lower
     // bound is 0.01, so its average never gets near its target range of 450 to 550 packets.
     //
-    // The queue is steadier relative to its mean. The plain deviation is smaller only at 100 ms: at
-    // 25 ms Adaptive RED holds its queue at half the size, so it has less to oscillate.
+    // The queue is steadier relative to its mean. The absolute deviation is smaller only at 100 ms:
+    // at 25 ms Adaptive RED keeps its queue at half the size, so its deviation is smaller.
 
     #[test]
     fn the_queue_of_a_fast_long_path_is_steady_and_on_target() {

@@ -43,10 +43,10 @@ const S2: Noise = Noise::relative(BULK, "S2 in Mbit/s", s2);
 const TOTAL: Noise = Noise::relative(BULK, "total in Mbit/s", total);
 /// Fairness of a case: S1's share of both groups, which can be at most a fifth (five times 10 of
 /// 250 Mbps).
-const SHARE: Noise = Noise::relative(BULK, "S1's part of both in %", share);
+const SHARE: Noise = Noise::relative(BULK, "S1's share of the total in %", share);
 const UTILISATION: Noise = Noise::absolute(BULK, "utilisation in %", utilisation);
 /// S2's throughput relative to the capacity that S1 leaves.
-const REST: Noise = Noise::relative(BULK, "S2's part of what S1 leaves", of_the_rest);
+const REST: Noise = Noise::relative(BULK, "S2's share of what S1 leaves", of_the_rest);
 const DEVIATION: Noise = Noise::relative(BULK, "queue's deviation in packets", queue_deviation);
 #[cfg(test)]
 pub(crate) const NOISE: &[Noise] = &[S1, S2, TOTAL, SHARE, UTILISATION, REST, DEVIATION];

@@ -70,7 +70,7 @@ pub(crate) const PAPER: Paper = Paper {
                 throughput(r, title, [HIGHSPEED_ARED, GENTLE_GARED])
             },
         ),
-        spec("fairness", "S1's part of what both groups get", &[DROPTAIL, RED], |r| {
+        spec("fairness", "S1's share of the total throughput", &[DROPTAIL, RED], |r| {
             let systems = [
                 RENO,
                 HIGHSPEED,
@@ -84,7 +84,7 @@ pub(crate) const PAPER: Paper = Paper {
                         fairer if S1's bar is higher relative to S2's. Five access links of 10 \
                         Mbps are a fifth of the bottleneck, so the maximum is 20 %.";
             let measures: [(_, Measure); 2] =
-                [("S1's part of both (%)", share), ("utilisation (%)", utilisation)];
+                [("S1's share of the total (%)", share), ("utilisation (%)", utilisation)];
             by_delay(
                 r,
                 "Fairness between the groups, and use of the bottleneck",
@@ -247,8 +247,8 @@ fn by_start(o: &Outcome) -> bool {
     rates.len() == FLOWS && falls.sum::<usize>() >= BY_START
 }
 
-/// Returns the Mbit/s of a group's flows together; `None` if one of them failed, because the others
-/// would then stand for all.
+/// Returns the total throughput of a group's flows in Mbit/s; `None` if one of the flows failed,
+/// because the total would then lack its share.
 fn group(o: &Outcome, name: &str) -> Option<f64> {
     o.groups.get(name).filter(|g| g.flows.len() == FLOWS).map(|g| g.throughput_bps / 1e6)
 }
@@ -321,7 +321,7 @@ fn trend_table(results: &Results) -> Artefact {
     let columns: [(&str, Measure); 4] = [
         ("S1 (Mbit/s)", s1),
         ("S2 (Mbit/s)", s2),
-        ("S1's part (%)", share),
+        ("S1's share (%)", share),
         ("utilisation (%)", utilisation),
     ];
     let tests = results.axis(TREND, "trend");

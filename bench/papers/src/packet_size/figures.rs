@@ -89,7 +89,7 @@ fn distribution(
 fn share_figure(what: &str, seconds: f64, series: Vec<Series>, note: &str) -> Artefact {
     let axes = [
         Axis::linear("percent of the fair share").over(0.0, 300.0),
-        Axis::linear("percent of flows with at most this").over(0.0, 100.0),
+        Axis::linear("percent of flows with at most this share").over(0.0, 100.0),
     ];
     let note = format!("{SEEDS} {note} 278 bytes stand for the thesis's 250.");
     Artefact::figure(format!("{what}, windows of {seconds:.0} s"), axes, series, note)

@@ -131,7 +131,7 @@ fn latencies(r: &Results, flows: &str, last: f64) -> Artefact {
     });
     let axes = [
         Axis::linear("latency budget (s)").over(0.0, last),
-        Axis::linear("part of packets delivered within it").over(0.0, 1.0),
+        Axis::linear("fraction of packets delivered within the budget").over(0.0, 1.0),
     ];
     let title = format!("Packet delivery latency of one of {flows} flows");
     figure(&title, axes, lines, "Further to the left is sooner.")

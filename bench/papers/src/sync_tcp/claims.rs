@@ -37,9 +37,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .regime(|r| collapsed(r, &[ARED, RENO].map(|system| Curve::one("75", system))))
         .test("its mean fraction within 50, 100, to 350 ms is larger")
         .cause("It holds with TCP (`validation-sync-tcp-75`: mean fraction 0.32 instead of 0.29, \
-                seeds 1 to 3). The step towards QUIC that changes this at 75 % was not isolated; \
-                at 90 % the first window, probes and handshakes each increase the drops of a short \
-                queue (ladder).")
+                seeds 1 to 3). Which step from TCP to QUIC changes this at 75 % was not \
+                determined. At 90 %, the first window, the probes and the handshakes each increase \
+                the drops of a short queue (ladder).")
         .asks(|r| {
             let [ared, reno] = [ARED, RENO].map(|system| Curve::one("75", system));
             fraction_is_more(r, "SACK-ARED-ECN and Reno, mean fraction", EARLY, &FIRST, [&ared, &reno])
@@ -239,8 +239,8 @@ pub(super) fn nowhere_below(r: &Results, a: &Curve, b: &Curve, at: &[f64]) -> Ve
     all(at.iter().map(verdict))
 }
 
-/// Tests whether `a` is nowhere below `b` at these times and is above in the mean. Not in regime if
-/// either curve has collapsed.
+/// Tests whether `a` is nowhere below `b` at these times and is above `b` on average. Not in regime
+/// if either curve has collapsed.
 pub(super) fn better(r: &Results, a: &Curve, b: &Curve, at: &[f64], what: &str) -> Finding {
     let mean = fraction_is_more(r, &format!("{what}, mean fraction"), LEVEL, at, [a, b]);
     Finding { verdict: all([nowhere_below(r, a, b, at), mean.verdict]), ..mean }

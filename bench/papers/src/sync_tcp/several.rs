@@ -15,8 +15,8 @@ use super::{
 use crate::claims::{NEVER, all, more, no_less, same};
 use crate::{ClaimCheck, Finding, Reason, Results, claim};
 
-/// Difference of fractions up to which curves are "comparable" or differ by nothing "large". Our
-/// choice.
+/// Largest difference of fractions at which curves are "comparable", or have no "large" difference.
+/// Our choice.
 const COMPARABLE: f64 = 0.02;
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[

@@ -57,7 +57,7 @@ trait Files: Send + Sync + std::fmt::Debug {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Returns all files.
     fn list(&self) -> io::Result<Vec<Entry>>;
-    /// Returns the location of a file, for messages.
+    /// Returns the location of a file, to be named in messages.
     fn place(&self, name: &str) -> String;
 }
 
@@ -162,7 +162,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Returns the location of a run's result, for messages.
+    /// Returns the location of a run's result, to be named in messages.
     pub(super) fn place(&self, fingerprint: &str) -> String {
         self.files.place(&name(fingerprint))
     }

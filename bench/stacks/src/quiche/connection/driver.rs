@@ -71,8 +71,8 @@ impl State {
             return;
         }
         self.watching(Quic::on_timeout);
-        // Data unacknowledged for this long may have been in packets that were too large: the MTU
-        // of a path may fall, and quiche does not check by itself.
+        // Data that are unacknowledged after a timeout may have been in packets that were too
+        // large: the MTU of a path may fall, and quiche does not check this.
         let timeouts =
             self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.total_pto_count);
         if std::mem::replace(&mut self.timeouts, timeouts) != timeouts {

@@ -114,7 +114,7 @@ async fn exchange_and_move(
             Err(e) => {
                 let why = e.into_panic();
                 let why = why.downcast_ref::<String>().cloned().unwrap_or_default();
-                // The client gives up, or nobody does before this test's own patience ends.
+                // The client gives up, or the time limit of this test expires first.
                 assert!(why.contains("TimedOut") || why.contains("Elapsed"), "{why}");
             }
         }

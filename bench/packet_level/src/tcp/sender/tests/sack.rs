@@ -90,8 +90,8 @@ fn acks_without_new_information_are_not_duplicates() {
     assert_eq!((p.s.duplicates, p.s.counts().fast_recoveries), (0, 0));
 }
 
-/// RFC 6675 §5: an ACK that advances resets the count of duplicates. If the ACK has a new block, it
-/// is the first duplicate of the next count (RFC 6675 §2).
+/// RFC 6675 §5: an ACK that advances resets the count of duplicates. An ACK that also has a new
+/// block counts as a duplicate (RFC 6675 §2), so the count restarts at one.
 #[test]
 fn advancing_ack_with_a_block_is_the_first_duplicate() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[]);
