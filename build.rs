@@ -1,4 +1,4 @@
-//! Which commit this is, for `fathom --version`.
+//! Provides the commit of this build for `fathom --version`.
 
 use std::process::Command;
 

@@ -85,8 +85,8 @@ pub struct Timestamps {
 }
 
 impl Timestamps {
-    /// Returns what our parameter and the peer's allow; nothing if either is absent. `sync` is the
-    /// result for SYNC_TIMESTAMP, which has priority.
+    /// Returns the result of our parameter and the peer's: no timestamps if either parameter is
+    /// absent. `sync` is the result for SYNC_TIMESTAMP, which has priority.
     pub fn between(
         ours: Option<EnableTimestamp>,
         peers: Option<EnableTimestamp>,

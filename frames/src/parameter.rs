@@ -137,7 +137,7 @@ pub struct Negotiated {
 }
 
 impl Negotiated {
-    /// Returns what our offer and the peer's allow; nothing if either is absent.
+    /// Returns the result of our offer and the peer's: no timestamps if either offer is absent.
     pub fn between(ours: Option<Offer>, peers: Option<Offer>) -> Self {
         let (Some(ours), Some(peers)) = (ours, peers) else { return Self::default() };
         let sends = ours.says(SENDS) && peers.says(READS);

@@ -137,7 +137,7 @@ pub struct NegotiatedReceiveTimestamps {
 }
 
 impl NegotiatedReceiveTimestamps {
-    /// Returns what our parameters and the peer's allow.
+    /// Returns the result of our parameters and the peer's.
     ///
     /// If one of the other two frames was negotiated, it has priority and this frame is not used:
     /// the others take 6 to 16 bytes, but this frame grows with every packet.

@@ -38,7 +38,7 @@ impl Invalid {
         self
     }
 
-    /// Names the field around what was refused so far.
+    /// Adds the name of the enclosing field.
     #[must_use]
     pub fn in_field(mut self, field: impl Into<Cow<'static, str>>) -> Self {
         self.fields.insert(0, field.into());

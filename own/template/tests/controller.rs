@@ -1,4 +1,4 @@
-//! What any stack may rely on, and what this controller is for.
+//! Tests of the properties that every stack relies on, and of this controller's purpose.
 
 use std::time::Duration;
 

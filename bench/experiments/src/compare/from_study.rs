@@ -90,7 +90,7 @@ impl Plan {
             shaping: first.shaping,
             mtu_discovery: first.mtu_discovery,
             gso: first.gso,
-            // Nothing that a study runs.
+            // A study does not run the reference.
             reference: AUTO.into(),
             max_window: group.max_window.clone(),
             server_delay: group.server_delay,

@@ -533,7 +533,7 @@ pub(crate) fn primary(workload: &Workload) -> &'static Measure {
 /// Returns every measure with its span and population as the table in Markdown that docs/compare.md
 /// contains.
 pub fn measures_table() -> String {
-    let mut text = String::from("| measure | span | of |\n|---|---|---|\n");
+    let mut text = String::from("| measure | span | population |\n|---|---|---|\n");
     for Measure { key, span, population, .. } in MEASURES {
         text += &format!("| `{key}` | {} | {} |\n", span.text(), population.text());
     }

@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn a_system_significantly_behind_another_is_not_first() {
-        // Nothing is ahead of the best mean here, and it is ahead of nobody: its values vary. The
-        // last system is behind the second, seed by seed.
+        // No system is significantly ahead of or behind the one with the best mean, because its
+        // values vary. The last system is behind the second, seed by seed.
         let of = standings(vec![
             entrant([1.0, 50.0, 10.0]),
             entrant([30.0, 31.0, 29.0]),

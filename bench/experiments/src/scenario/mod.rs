@@ -91,7 +91,8 @@ pub struct Scenario {
     pub background: Vec<Background>,
     /// End of a run.
     pub stop: Stop,
-    /// End of the warm-up: nothing that happens before is counted. For runs that end at a time.
+    /// End of the warm-up: nothing that happens before this time is counted. Only for runs that end
+    /// at a time.
     pub warm_up: Duration,
     /// Backend that runs the scenario.
     pub backend: Backend,

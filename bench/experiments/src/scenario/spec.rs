@@ -27,7 +27,8 @@ use values::{parse_mix, parse_stop, read_toml};
 pub struct ScenarioSpec {
     /// End of the run: a number of responses such as `250000 responses`, or a time such as `100s`.
     pub stop: String,
-    /// End of the warm-up: nothing that happens before is counted. For runs that end at a time.
+    /// End of the warm-up: nothing that happens before this time is counted. Only for runs that end
+    /// at a time.
     #[serde(default = "zero")]
     pub warm_up: String,
     /// Stack of both ends.

@@ -46,8 +46,8 @@ impl Measure {
             Self::Lost => "lost",
             Self::Bursts => "rows of losses",
             Self::Overtaken => "overtaken",
-            Self::Duplicated => "came twice",
-            Self::Corrupted => "not unharmed",
+            Self::Duplicated => "arrived twice",
+            Self::Corrupted => "not intact",
         }
     }
 }

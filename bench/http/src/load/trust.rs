@@ -118,7 +118,7 @@ pub enum TrustError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with the file.
+        /// Error of the file.
         why: CertificateError,
     },
     /// The cryptography provider does not support TLS 1.3.

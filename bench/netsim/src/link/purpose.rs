@@ -14,9 +14,10 @@ pub(crate) enum Purpose {
     Handshake,
     /// Acknowledgements: too small for anything but acknowledgements and a few other frames.
     Acknowledgements,
-    /// Data. `duplicate` of its bytes on the wire exceed what the flow needs to send once.
+    /// Data.
     Data {
-        /// Bytes beyond the needs of the flow.
+        /// Number of the packet's bytes on the wire that exceed the bytes that the flow needs to
+        /// send once.
         duplicate: u32,
     },
     /// A packet that reaches the link after its flow's client has closed the connection.

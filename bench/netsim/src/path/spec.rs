@@ -366,7 +366,7 @@ impl CheckedPath {
     /// Checks that QUIC connections can complete over the path.
     ///
     /// # Errors
-    /// Returns one line that says what prevents them.
+    /// Returns one line that names the option that prevents connections.
     pub fn carries_quic(&self) -> Result<(), Invalid> {
         for (name, way) in [("loss", &self.down), ("up-loss", &self.up)] {
             if way.impairments.loss.mean() > MOST_LOSS {

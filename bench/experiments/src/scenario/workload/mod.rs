@@ -7,7 +7,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `model.rs` | the trait of a workload ([`Model`]), and what it answers with |
+//! | `model.rs` | the trait of a workload ([`Model`]), and the types that its methods return |
 //! | `request.rs` | the tasks of clients, and sequences of tasks |
 //! | `syntax.rs` | syntax that several workloads share: sizes, periods, transfers, options |
 //! | all others | one workload each |

@@ -1,4 +1,4 @@
-//! The trait of a workload, and what it answers with.
+//! The trait of a workload, and the types that its methods return.
 
 use std::fmt;
 use std::time::Duration;
@@ -111,7 +111,7 @@ pub(crate) trait Model: fmt::Debug {
         false
     }
 
-    /// Checks what this workload alone needs of a stack.
+    /// Checks requirements on the stack that only this workload has.
     ///
     /// # Errors
     /// Returns an error that says what to write instead.

@@ -73,7 +73,7 @@ struct Entry {
 pub(super) enum Stored {
     /// The result of the run.
     Result(Box<StudyRunResult>),
-    /// Nothing.
+    /// There is no stored result.
     Nothing,
     /// A file that cannot be read or is not a result of the run, for this reason.
     Broken(String),
