@@ -42,7 +42,7 @@ option_values! {
     }
 }
 
-/// Returns the rise of a round's RTT over the previous round's that counts as an increase
+/// Returns by how much a round's RTT must exceed the previous round's to count as an increase
 /// (RFC 9406 §4.2).
 pub fn rtt_threshold(last_min: Duration) -> Duration {
     (last_min / MIN_RTT_DIVISOR).clamp(RTT_THRESHOLD.0, RTT_THRESHOLD.1)

@@ -114,7 +114,7 @@ pub struct Indication {
     pub probability: Option<f64>,
 }
 
-/// Counts the losses preceded by a rise of the round-trip time.
+/// Counts the losses preceded by a rise in the round-trip time.
 pub fn indication(samples: &[RttSample], event: DelayEvent) -> Indication {
     let (mut judged, mut predicted) = (0, 0);
     for compared in losses(samples).filter_map(|index| event.at(samples, index)) {

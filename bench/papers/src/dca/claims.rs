@@ -343,8 +343,8 @@ fn throughput(r: &Results, path: &str, controller: &str) -> BySeed {
     paired(r, path, controller, throughput_change)
 }
 
-/// Returns the change of the loss rate at a share from that without early traffic, relative to the
-/// latter in percent.
+/// Returns the change of the loss rate at a share, in percent of the loss rate without early
+/// traffic.
 fn loss_change_at(r: &Results, curve: &str, step: &str) -> BySeed {
     relative(&loss_at_share(r, curve, step), &loss_at_share(r, curve, STEPS[0]))
 }
