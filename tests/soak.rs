@@ -32,7 +32,7 @@ struct Course {
     mtu: f64,
     /// Time from which requests must complete as they did before the blackout.
     recovered: f64,
-    /// Time from which the server's memory counts.
+    /// Time from which the server's memory is measured.
     warm: f64,
     /// Largest permitted resident set of the last third, as a multiple of that of the first third.
     growth: f64,

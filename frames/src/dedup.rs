@@ -23,7 +23,7 @@ pub struct Dedup {
 }
 
 impl Dedup {
-    /// Distance to the largest number from which duplicates can no longer be detected.
+    /// Minimum distance to the largest number at which duplicates can no longer be detected.
     pub const WINDOW: u64 = 128;
 
     /// Records the arrival of `packet`.

@@ -112,7 +112,7 @@ pub struct Advice {
     pub unit: &'static str,
     /// Recommended controller, if one is better over all clients by its whole interval.
     pub take: Option<String>,
-    /// Share of the clients for whom it is better by its whole interval.
+    /// Share of the clients for whom the controller is better by its whole interval.
     pub matters_for: f64,
     /// Options for `fathom serve`.
     pub flags: String,

@@ -239,7 +239,7 @@ impl Of {
     }
 }
 
-/// Measures a statistic over values of which each connection has some.
+/// Measures a statistic over the values of all connections; each connection has several values.
 fn by_value(
     name: String,
     groups: &[Source],

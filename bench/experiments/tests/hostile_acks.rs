@@ -18,8 +18,8 @@ const DATAGRAM: u16 = 1_200;
 const SENDING: Duration = Duration::from_micros(960);
 /// Propagation delay in each direction.
 const DELAY: Duration = Duration::from_millis(20);
-/// Packets that the queue holds (`QUEUE`), and the length from which a marking queue marks
-/// (`MARKS`).
+/// Packets that the queue holds (`QUEUE`), and the minimum length at which a marking queue marks
+/// packets (`MARKS`).
 const QUEUE: usize = 60;
 const MARKS: usize = 20;
 /// Packets that flow control allows: eight times the capacity of link and queue. Nothing else

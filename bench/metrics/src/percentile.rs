@@ -6,9 +6,9 @@
 /// of samples beyond is 1 / sqrt(10), about a third.
 pub const BEYOND: f64 = 10.0;
 
-/// Returns the number of samples from which on the percentile `q`, from 0 to 1, is shown: 100 for
-/// the 90th, 200 for the 95th, 1,000 for the 99th. Percentiles from the 25th to the 75th, such as
-/// the median, need only one sample.
+/// Returns the minimum number of samples for which the percentile `q`, from 0 to 1, is shown: 100
+/// for the 90th, 200 for the 95th, 1,000 for the 99th. Percentiles from the 25th to the 75th, such
+/// as the median, need only one sample.
 pub fn samples_for(q: f64) -> u64 {
     if (0.25..=0.75).contains(&q) {
         return 1;

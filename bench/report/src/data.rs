@@ -55,8 +55,8 @@ pub struct Figure {
     pub series: Vec<Series>,
 }
 
-/// Ratio of the largest to the smallest value of a parameter from which on its axis is logarithmic.
-/// On a linear axis all values except the largest would lie at the left edge.
+/// Minimum ratio of the largest to the smallest value of a parameter at which its axis is
+/// logarithmic. On a linear axis all values except the largest would lie at the left edge.
 pub const DECADE: f64 = 10.0;
 
 /// An axis of a figure.

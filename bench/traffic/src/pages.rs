@@ -49,8 +49,8 @@ const VIEWS: f64 = 3.0;
 const PARSE: f64 = 0.13;
 /// Mean seconds of the exponential time that a user reads a page (same source: 30 s).
 const READING: f64 = 30.0;
-/// Seconds before the run from which on visits are simulated, so that page views have their full
-/// rate from the start of the run.
+/// Visits are simulated from this number of seconds before the run on, so that page views have
+/// their full rate from the start of the run.
 const BEFORE: f64 = 300.0;
 /// Weight of the normal factor that the types of a page share. With this value, requests and weight
 /// of whole pages come near the published percentiles.

@@ -6,7 +6,7 @@ use fathom_cc::Time;
 /// Packets that are trimmed alike.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
-    /// Time from which these packets were sealed.
+    /// Start of the period in which these packets were sealed.
     from: Time,
     /// Largest datagram, untrimmed, in bytes.
     mtu: u64,

@@ -207,7 +207,7 @@ impl Comparison {
     /// average over the runs. Its queue affects the ranking, too, and no measure of the bottleneck
     /// shows it. `None` if bodies travel in both directions.
     pub fn full_other_direction(&self) -> Option<String> {
-        /// Mean utilisation in percent from which a direction is full.
+        /// Minimum mean utilisation, in percent, of a direction that counts as full.
         const USED_PERCENT: f64 = 90.0;
         const DROPPED_PERCENT: f64 = 1.0;
         // With bodies in both directions, each is the other's bottleneck.

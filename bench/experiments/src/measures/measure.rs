@@ -241,7 +241,7 @@ impl Measure {
         !matches!(self.source, Source::Link(_))
     }
 
-    /// Returns the number of samples from which the measure is shown: a percentile needs ten
+    /// Returns the minimum number of samples for which the measure is shown: a percentile needs ten
     /// samples beyond it.
     pub fn samples_needed(&self) -> u64 {
         match self.source {

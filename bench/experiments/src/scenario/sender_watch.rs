@@ -127,7 +127,7 @@ type Cut = (u64, u64);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// Time up to which the limits are accounted; `None` before the first event.
+    /// End of the time that has been accounted to limits; `None` before the first event.
     since: Option<Time>,
     begun: Option<Time>,
     established: bool,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::latency::LatencyHistogram;
 
-/// CPU utilisation from which the client counts as saturated.
+/// Minimum CPU utilisation at which the client counts as saturated.
 const BUSY: f64 = 0.85;
-/// Utilisation of the machine's cores by all programs from which CPU time was scarce.
+/// Minimum utilisation of the machine's cores by all programs at which CPU time counts as scarce.
 const MACHINE_BUSY: f64 = 0.9;
 /// Lateness that is always tolerated, because sleeping costs this much on a busy system.
 const LATE: Duration = Duration::from_millis(1);

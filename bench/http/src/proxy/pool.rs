@@ -216,8 +216,8 @@ impl Pool {
         })
     }
 
-    /// Sends a request on an existing or a new connection. A request of which nothing was sent is
-    /// sent on another connection. `again` creates the same request anew if a repetition is
+    /// Sends a request on an existing or a new connection. A request is sent on another connection
+    /// if none of its bytes was sent. `again` creates the same request anew if a repetition is
     /// harmless. Calls `sending` before a connection gets the request.
     pub(super) async fn send(
         self: &Arc<Self>,

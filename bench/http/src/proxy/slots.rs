@@ -32,8 +32,8 @@ pub(super) struct Slots {
     /// Wait after which a client makes others give back slots beyond their part. Requests that
     /// began within this time are left alone.
     grace: Duration,
-    /// Time for which a slot is kept after its client aborted a request at the upstream server,
-    /// because each aborted request costs a connection.
+    /// Time for which a slot stays occupied after its client has aborted a request at the upstream
+    /// server, because each aborted request costs a connection.
     cooldown: Duration,
     state: Mutex<State>,
 }

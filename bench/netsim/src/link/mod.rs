@@ -117,8 +117,8 @@ pub struct Link {
     departures: VecDeque<(Time, u32)>,
     queued_bytes: u64,
     free_at: Time,
-    /// Time up to which the queue length is accounted, and its integral over time (`integral`, in
-    /// packet-nanoseconds).
+    /// Time of the last update of the queue length's integral over time, and this integral
+    /// (`integral`, in packet-nanoseconds).
     accounted_at: Time,
     integral: u128,
     /// Transmission time of all admitted packets in nanoseconds, including those still queued. Used

@@ -178,7 +178,7 @@ impl RedSpec {
 pub struct Red {
     spec: RedSpec,
     average: f64,
-    /// Time up to which idle time has decayed the average.
+    /// End of the idle time for which the average has been decayed.
     aged_to: Time,
     /// Packets forwarded since the last mark or drop, or since the probability was last 0.
     count: u32,

@@ -199,7 +199,7 @@ pub(crate) struct Network {
     pub(crate) sockets: Vec<Socket>,
     pub(crate) groups: Vec<Group>,
     pub(crate) flows: Vec<Flow>,
-    /// Time from which flows count: the end of the warm-up.
+    /// Time from which flows are counted: the end of the warm-up.
     pub(crate) counted_from: Time,
     pub(crate) packets: Vec<Packet>,
     pub(crate) free: Vec<u32>,

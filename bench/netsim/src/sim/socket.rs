@@ -142,7 +142,7 @@ impl SimHandle {
         self.core().net.flow_spans(flow)
     }
 
-    /// Sets the end of the warm-up, from which on [`FlowSpans::counted`] counts. Call it before
+    /// Sets the end of the warm-up, at which [`FlowSpans::counted`] begins to count. Call it before
     /// packets are sent.
     pub fn count_from(&self, at: Time) {
         self.core().net.counted_from = at;

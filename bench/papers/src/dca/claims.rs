@@ -25,7 +25,8 @@ const UNCHANGED: f64 = 10.0;
 const NOT_ONLY_LARGE: f64 = 0.1;
 /// Share of DCA traffic in percent below which losses should not fall, from the paper's simulation.
 const BEGINS: f64 = 10.0;
-/// Difference in percentage points from which a share of traffic counts as larger. Our choice.
+/// Minimum difference, in percentage points, at which a share of traffic counts as larger. Our
+/// choice.
 const LARGER: f64 = 5.0;
 const BOTH: [&Measured; 2] = [&PATHS[0], &PATHS[1]];
 /// DCA with the paper's reduction.

@@ -16,7 +16,7 @@ use crate::{ClaimCheck, Finding, Reason, Results, Verdict, claim};
 /// Reason why claims about the paper's cases 2, 4, 6 and 8 cannot be tested.
 const NO_SACK: &str =
     "QUIC always has selective acknowledgements, and this is about flows without them";
-/// Fraction of its access links from which on Reno counts as filling them, net of headers and
+/// Minimum fraction of its access links at which Reno counts as filling them, net of headers and
 /// handshake. Our choice.
 const FULL: f64 = 0.9;
 /// Maximum remaining fraction of a "severely" degraded throughput. Our choice.

@@ -233,8 +233,8 @@ fn idle(o: &Outcome) -> bool {
     o.links.get("left-right").is_some_and(|l| l.arrived > 0 && l.dropped + l.marked == 0)
 }
 
-/// Minimum number of the ten pairs of five flows in which the earlier flow gets more, from which on
-/// the order of the starts still shows. By chance, 5 of 120 orders, or 4%, reach it. Our choice.
+/// The order of the starts still shows if the earlier flow gets more in at least this number of the
+/// ten pairs of five flows. By chance, 5 of 120 orders, or 4%, reach it. Our choice.
 const BY_START: usize = 9;
 
 /// Returns whether the throughputs of S2, whose flows differ only in their start times, fall in the

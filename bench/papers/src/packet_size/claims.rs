@@ -17,8 +17,8 @@ const ABOUT: f64 = 10.0;
 /// perfect, 20 where it is close to fair or slightly degraded. Our choice.
 const NEAR_PERFECT: f64 = 10.0;
 const CLOSE: f64 = 20.0;
-/// Percentage of flows at half their share or less from which on a penalty is large: the result of
-/// round one with 50 flows of 1500 bytes, which the thesis calls poor. Our choice.
+/// Minimum percentage of flows at half their share or less at which a penalty is large: the result
+/// of round one with 50 flows of 1500 bytes, which the thesis calls poor. Our choice.
 const LARGE_PENALTY: f64 = 30.0;
 
 /// Reason why large packets starve less than with TCP

@@ -18,7 +18,7 @@ use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 
 /// Values of [`TIMES`] from 300 ms on.
 const AFTER_200: &[f64] = TIMES.split_at(2).1;
-/// Maximum time in milliseconds up to which crossings of curves are searched, in steps of 10 ms.
+/// Maximum time in milliseconds at which crossings of curves are searched, in steps of 10 ms.
 const LAST_CROSSING: f64 = 3_000.0;
 /// Difference by which a fraction may be smaller without being worse, with several seeds. Our
 /// choice.
@@ -259,7 +259,7 @@ fn when_heavy<const N: usize>(
     }))
 }
 
-/// Returns the time in milliseconds from which on `b` stays at or above `a`.
+/// Returns the time in milliseconds after which `b` stays at or above `a`.
 pub(super) fn crossover(a: &Distribution, b: &Distribution) -> f64 {
     let steps = (1..=(LAST_CROSSING / 10.0) as u32).rev().map(|n| 10.0 * f64::from(n));
     steps.take_while(|ms| a.within_ms(*ms) <= b.within_ms(*ms)).last().unwrap_or(LAST_CROSSING)

@@ -17,7 +17,7 @@ use crate::{Artefact, ClaimCheck, Finding, Results, claim};
 const SHOWN: f64 = 0.5;
 /// Milliseconds that a packet of 1420 bytes takes at 10 Mbps.
 const PACKET_MS: f64 = 1_420.0 * 8.0 / 10_000.0;
-/// Correlation from which on an estimate tracks the queue. Our choice.
+/// Minimum correlation at which an estimate tracks the queue. Our choice.
 const TRACKS: f64 = 0.7;
 /// Minimum fraction of the verdicts that agree with the queue's slope. Our choice.
 const AGREES: f64 = 0.8;

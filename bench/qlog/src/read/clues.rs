@@ -9,7 +9,7 @@ const PACKETS: usize = 1 << 13;
 /// Maximum number of logged round trips compared with the times of sent packets.
 const SAMPLES: usize = 64;
 
-/// Size in bytes from which on a packet is certainly more than an ACK.
+/// Minimum size, in bytes, of a packet that is certainly more than an ACK.
 pub(super) const FULL: f64 = 400.0;
 
 /// A round trip derived from events, and the round trip in the metrics; both in declared

@@ -50,8 +50,8 @@ pub(super) struct Streams {
     /// The peer's streams that nobody has accepted yet, by [`Dir`], and whether they began in
     /// 0-RTT.
     incoming: [VecDeque<(u64, bool)>; 2],
-    /// Number of the first peer stream from which on no stream has brought data, in each direction.
-    /// `skipped` holds the earlier peer streams that have brought no data yet.
+    /// Number of the first peer stream in each direction such that neither it nor any later stream
+    /// has brought data. `skipped` holds the earlier peer streams that have brought no data yet.
     next: [u64; 2],
     skipped: BTreeSet<u64>,
     /// Number of streams opened by this end, by [`Dir`].

@@ -195,7 +195,8 @@ impl Evidence {
     /// Returns the bytes of bodies in percent of the bytes that reached clients; `None` if bodies
     /// are so small that headers matter.
     pub(super) fn of_use_percent(&self) -> Option<f64> {
-        /// Mean size in bytes from which handshakes and headers are below a tenth of the bytes.
+        /// Minimum mean size, in bytes, at which handshakes and headers are below a tenth of the
+        /// bytes.
         const LARGE: f64 = 100_000.0;
         /// Ratio of UDP payload to stream bytes in a full packet (`DATAGRAM` and its overhead in
         /// `stack/mod.rs`).

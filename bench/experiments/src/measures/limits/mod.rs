@@ -6,8 +6,8 @@ mod words;
 
 pub(crate) use self::evidence::{Counted, Evidence};
 
-/// Share of the time from which a limit other than the congestion controller is stated before the
-/// verdict.
+/// Minimum share of the time at which a limit other than the congestion controller is stated before
+/// the verdict.
 const WORTH_SAYING: f64 = 0.1;
 /// If more than this share of a sender's declared losses arrived, its losses are mainly spurious.
 /// If senders have nothing to send for more than this share of the time, controllers decide little.

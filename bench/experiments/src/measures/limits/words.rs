@@ -4,13 +4,13 @@ use super::super::listed;
 use super::evidence::Evidence;
 use super::{MOSTLY, WORTH_SAYING};
 
-/// Share of the time from which a limit appears in a controller's line.
+/// Minimum share of the time at which a limit appears in a controller's line.
 const IN_LINE: f64 = 0.05;
 /// Packets smaller than this fraction of the largest mean packet are mentioned.
 const SMALL_PACKET: f64 = 0.8;
 /// Initial windows are mentioned if they are at least this many times the smallest one.
 const LARGER: f64 = 2.0;
-/// Utilisation in percent from which a link counts as full.
+/// Minimum utilisation, in percent, of a link that counts as full.
 const FULL_PERCENT: f64 = 90.0;
 
 fn percent(part: u64, whole: u64) -> String {

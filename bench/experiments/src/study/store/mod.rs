@@ -27,12 +27,12 @@ use serde::{Deserialize, Serialize};
 use super::study_run::{StudyRun, StudyRunResult};
 pub use location::Location;
 
-/// Age from which a temporary file counts as left over from an interrupted write, because no write
-/// takes hours.
+/// Minimum age at which a temporary file counts as left over from an interrupted write, because no
+/// write takes hours.
 const LEFT_BEHIND: Duration = Duration::from_secs(6 * 3600);
 /// Interval at which a process reports its runs in progress.
 pub(super) const BEAT: Duration = Duration::from_secs(10);
-/// Age of the last report from which a process counts as ended: three intervals, plus half a minute
+/// Age of the last report at which a process counts as ended: three intervals, plus half a minute
 /// for clock errors.
 const SILENT: Duration = Duration::from_secs(60);
 

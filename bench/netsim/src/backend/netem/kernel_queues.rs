@@ -70,7 +70,7 @@ const TOLERANCE: f64 = 0.1;
 const TOLERANCE_OF_FLOW_QUEUES: f64 = 0.2;
 /// Opportunities to send that the kernel's token bucket saves.
 const SAVED: u32 = BUCKET / BYTES;
-/// Number of runs of the lab's random queues from which a mean is taken.
+/// Number of runs of the lab's random queues that are averaged.
 const SEEDS: u64 = 10;
 const UNKNOWN: u64 = 200_000;
 
