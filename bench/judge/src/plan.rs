@@ -275,7 +275,10 @@ mod tests {
         assert_eq!(sections("5.1"), ["5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5"]);
         assert!(!one.left_out.is_empty() && !one.left_out.contains(&"5.2.1/one-to-one".to_owned()));
         assert!(
-            plan("5.2.1/one", Backend::Virtual, 1.0).unwrap_err().to_string().contains("neither a section nor a test")
+            plan("5.2.1/one", Backend::Virtual, 1.0)
+                .unwrap_err()
+                .to_string()
+                .contains("neither a section nor a test")
         );
     }
 

@@ -151,7 +151,10 @@ fn controller_with_more_failed_requests_does_not_pass() {
 #[test]
 fn partial_battery_gives_no_complete_verdict() {
     let lines = short_flows((100, 0, 0), (100, 0, 0)).status().join(" ");
-    assert!(lines.contains("were left out (--only)") && !lines.contains("No MUST criterion"), "{lines}");
+    assert!(
+        lines.contains("were left out (--only)") && !lines.contains("No MUST criterion"),
+        "{lines}"
+    );
     let whole = scorecard(&plan(Depth::Quick, &[]), &[], &BTreeMap::new());
     assert!(whole.left_out.is_empty());
 }

@@ -218,13 +218,7 @@ mod tests {
     /// Returns the average every 0.1 s for 300 s after 100 s, of a queue under this many flows, and
     /// the final maxp.
     fn averages(flows: usize) -> (Vec<f64>, f64) {
-        let load = Load {
-            rate: RATE,
-            packet: 1_420,
-            flows,
-            round_trips: [40, 120],
-            ecn: true,
-        };
+        let load = Load { rate: RATE, packet: 1_420, flows, round_trips: [40, 120], ecn: true };
         let queue = Shared::new(AdaptiveRed::new(&AutomaticRed::default(), RATE, 5));
         let mut sources = Sources::new(load, queue.clone());
         sources.run(at(0), at(100), SECOND, |_, _| {});

@@ -310,8 +310,7 @@ mod tests {
             (20, false, 0.98),
             (10, true, 0.9),
         ] {
-            let load =
-                Load { rate, packet: 1_420, flows, round_trips: [40, 120], ecn };
+            let load = Load { rate, packet: 1_420, flows, round_trips: [40, 120], ecn };
             let mut sources =
                 Sources::new(load, Avq::new(AvqSpec { gamma, ecn, ..AvqSpec::default() }, rate));
             sources.run(at(0), at(100), SECOND, |_, _| {});

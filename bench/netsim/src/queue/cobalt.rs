@@ -30,8 +30,8 @@ use fathom_units::{Invalid, Rate, Time, duration_text};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::codel::control_law;
+use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
 
 /// Rise of BLUE's probability when the queue is full, and its fall when the queue is empty (CAKE).
@@ -273,8 +273,7 @@ mod tests {
     fn the_queue_stays_short_and_the_link_busy() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
-            let load =
-                Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
+            let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
             let mut sources = Sources::new(load, Cobalt::new(CobaltSpec::default(), rate, 1));
             sources.run(at(0), at(100), SECOND, |_, _| {});
             let before = sources.link.stats(at(100));

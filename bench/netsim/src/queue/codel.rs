@@ -108,7 +108,15 @@ pub struct Codel {
 impl Codel {
     /// Returns an empty queue.
     pub fn new(spec: CodelSpec) -> Self {
-        Self { spec, full: 0, due: None, dropping: false, next: Time::ZERO, count: 0, began_with: 0 }
+        Self {
+            spec,
+            full: 0,
+            due: None,
+            dropping: false,
+            next: Time::ZERO,
+            count: 0,
+            began_with: 0,
+        }
     }
 
     fn control_law(&self, t: Time) -> Time {
@@ -316,8 +324,7 @@ mod tests {
     fn the_queue_stays_short_and_the_link_busy() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
-            let load =
-                Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
+            let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
             let mut sources = Sources::new(load, Codel::new(CodelSpec::default()));
             sources.run(at(0), at(100), SECOND, |_, _| {});
             let before = sources.link.stats(at(100));

@@ -272,8 +272,7 @@ impl DualPi2 {
             return (!self.low_drops.comes_up(picked))
                 .then(|| self.low_marks.comes_up(coupled.min(1.0)));
         }
-        let native =
-            if before > UNMARKED { self.native(now.since(packet.arrived)) } else { 0.0 };
+        let native = if before > UNMARKED { self.native(now.since(packet.arrived)) } else { 0.0 };
         Some(self.low_marks.comes_up(native.max(coupled)))
     }
 

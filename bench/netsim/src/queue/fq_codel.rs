@@ -384,7 +384,13 @@ mod tests {
         let mut number = 0;
         for us in 0..2_000_000u64 {
             for (flow, size) in sizes.iter().enumerate().filter(|(_, size)| us % **size == 0) {
-                served.arrive(packet(number, flow as u64, Time::from_micros(us), *size as u32, None));
+                served.arrive(packet(
+                    number,
+                    flow as u64,
+                    Time::from_micros(us),
+                    *size as u32,
+                    None,
+                ));
                 number += 1;
             }
         }
@@ -429,7 +435,13 @@ mod tests {
             // 20 packets at once, then one per millisecond, which is the rate of the link: each
             // waits 20 ms.
             for n in 0..620u64 {
-                served.arrive(packet(n as u32, 7, Time::from_millis(n.saturating_sub(20)), 1_000, ecn));
+                served.arrive(packet(
+                    n as u32,
+                    7,
+                    Time::from_millis(n.saturating_sub(20)),
+                    1_000,
+                    ecn,
+                ));
             }
             let at = |out: Time| out.as_nanos() / 1_000_000 - 1; // when its transmission began
             let marks: Vec<u64> =

@@ -418,8 +418,7 @@ mod tests {
     fn responsive_flows_keep_the_delay_at_the_target() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
-            let load =
-                Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
+            let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
             let mut sources = Sources::new(load, Pie::new(PieSpec::default(), 1));
             sources.run(at(0), at(100), SECOND, |_, _| {});
             let before = sources.link.stats(at(100));
