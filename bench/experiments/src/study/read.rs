@@ -350,23 +350,25 @@ fn toml_error(e: &toml::de::Error) -> SpannedError {
 /// # Errors
 /// Returns an error if the number of seeds or the last seed is out of range.
 pub(crate) fn check_seeds(first: u64, seeds: u64) -> Result<RangeInclusive<u64>, PlanError> {
-    seeds_in_range(seeds).and_then(|_| check_last_seed(first, seeds)).map_err(PlanError::from)?;
+    seeds_in_range(seeds).and_then(|_| check_last_seed(first, seeds))?;
     Ok(first..=first + (seeds - 1))
 }
 
-fn seeds_in_range(seeds: u64) -> Result<u64, String> {
+fn seeds_in_range(seeds: u64) -> Result<u64, PlanError> {
     if (1..=MOST_SEEDS).contains(&seeds) {
         Ok(seeds)
     } else {
-        Err(format!("seeds: {seeds} is out of range; write 1 to {MOST_SEEDS}"))
+        let wrong = PlanError::because(format!("{seeds} is out of range"));
+        Err(wrong.hint(format!("write 1 to {MOST_SEEDS}")).in_field("seeds"))
     }
 }
 
 /// Checks that the last seed fits a signed 64-bit integer, the type of integers in TOML and of
 /// seeds in data files.
-fn check_last_seed(first: u64, seeds: u64) -> Result<(), String> {
+fn check_last_seed(first: u64, seeds: u64) -> Result<(), PlanError> {
     if first.saturating_add(seeds - 1) > i64::MAX as u64 {
-        return Err(format!("seed: {first} is out of range; write 0 to {}", i64::MAX));
+        let wrong = PlanError::because(format!("{first} is out of range"));
+        return Err(wrong.hint(format!("write 0 to {}", i64::MAX)).in_field("seed"));
     }
     Ok(())
 }
@@ -487,13 +489,14 @@ fn number_of(
     name: &str,
     default: u64,
     range: &str,
-    check: impl Fn(u64) -> Result<u64, String>,
+    check: impl Fn(u64) -> Result<u64, PlanError>,
 ) -> Result<u64, SpannedError> {
     let Some(value) = root.get(name) else { return Ok(default) };
-    let wrong = |e: String| SpannedError::new(value.span(), e);
+    let wrong = |e: PlanError| SpannedError::new(value.span(), e.to_string());
     let number = value.get_ref().as_integer();
     let number = number.and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
-    check(number.ok_or_else(|| wrong(format!("{name}: write a number {range}")))?).map_err(wrong)
+    let none = || PlanError::because(format!("write a number {range}")).in_field(name.to_owned());
+    number.ok_or_else(none).and_then(check).map_err(wrong)
 }
 
 /// Scenario of one combination, or the reason why this build lacks a stack for it.

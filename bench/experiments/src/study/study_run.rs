@@ -195,14 +195,16 @@ impl fmt::Display for Part {
 }
 
 impl FromStr for Part {
-    type Err = String;
+    type Err = PlanError;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, PlanError> {
         let read = || {
             let (index, of) = s.split_once('/')?;
             Self::new(index.parse().ok()?, of.parse().ok()?)
         };
-        read().ok_or_else(|| format!("'{s}' is not a part; write 2/5 for the second of five"))
+        read().ok_or_else(|| {
+            PlanError::value(s, "is not a part").hint("write 2/5 for the second of five")
+        })
     }
 }
 
@@ -235,9 +237,9 @@ impl fmt::Display for RunFilter {
 }
 
 impl FromStr for RunFilter {
-    type Err = String;
+    type Err = PlanError;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, PlanError> {
         match s.split_once('=').map(|(axis, value)| (axis.trim(), value.trim())) {
             Some((axis, value)) if !axis.is_empty() && !value.is_empty() => {
                 Ok(Self::Axis { axis: axis.to_owned(), value: value.to_owned() })
@@ -245,8 +247,8 @@ impl FromStr for RunFilter {
             None if s.trim().len() == 16 && s.trim().bytes().all(|b| b.is_ascii_hexdigit()) => {
                 Ok(Self::Fingerprint(s.trim().to_ascii_lowercase()))
             }
-            _ => Err(format!(
-                "'{s}' is neither a value of an axis nor a fingerprint; write AXIS=VALUE, such as stack=quinn, or the 16 digits that 'fathom plan runs' prints"
+            _ => Err(PlanError::value(s, "is neither a value of an axis nor a fingerprint").hint(
+                "write AXIS=VALUE, such as stack=quinn, or the 16 digits that 'fathom plan runs' prints",
             )),
         }
     }

@@ -393,7 +393,7 @@ fn every_run_is_in_exactly_one_part() {
         assert_eq!(seen, sorted, "parts of {n}");
     }
     for text in ["0/5", "6/5", "2", "a/b", "1/0", ""] {
-        assert!(text.parse::<Part>().unwrap_err().contains("2/5"), "{text}");
+        assert!(text.parse::<Part>().unwrap_err().hint.contains("2/5"), "{text}");
     }
 }
 
@@ -442,7 +442,7 @@ fn runs_are_selected_by_fingerprint() {
     assert_eq!(chosen(&[last, first, "flows=10"]).unwrap(), [first]);
     let error = chosen(&["0123456789abcdef"]).unwrap_err().to_string();
     assert!(error.contains("0123456789abcdef") && error.contains("fathom plan runs"), "{error}");
-    assert!("0123456789abcde".parse::<RunFilter>().unwrap_err().contains("16 digits"));
+    assert!("0123456789abcde".parse::<RunFilter>().unwrap_err().hint.contains("16 digits"));
 }
 
 #[test]
@@ -478,7 +478,7 @@ fn runs_are_selected_by_values_of_axes() {
         assert!(error.contains("nothing") && error.contains(names), "{error}");
     }
     for text in ["", "stack", "=quinn", "stack="] {
-        assert!(text.parse::<RunFilter>().unwrap_err().contains("stack=quinn"), "{text}");
+        assert!(text.parse::<RunFilter>().unwrap_err().hint.contains("stack=quinn"), "{text}");
     }
 }
 
