@@ -383,7 +383,7 @@ async fn one_is_given_up<T>(stalled: &[(quinn::Connection, T)]) {
 #[cfg(not(feature = "quiche"))]
 #[test]
 fn the_error_for_a_missing_stack_says_how_to_build_it() {
-    let error = "quiche".parse::<Stack>().unwrap_err();
+    let error = "quiche".parse::<Stack>().unwrap_err().to_string();
     assert!(error.contains("--features quiche") && !error.contains('\n'), "{error}");
 }
 
