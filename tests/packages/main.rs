@@ -32,15 +32,11 @@ fn crates_are_adopted_from_their_packages() {
         for (_, Adoption { stack, .. }) in &servers {
             workspace.serve_and_fetch(stack, provider);
         }
-        // The example that the packaged network brings along: a simulated network.
-        workspace.cargo(&[
-            "run",
-            "--bin",
-            "simulate",
-            "--no-default-features",
-            "--features",
-            provider,
-        ]);
+        // The examples that the packaged network brings along.
+        for bin in ["simulate", "simulate_tokio"] {
+            let args = ["run", "--bin", bin, "--no-default-features", "--features", provider];
+            workspace.cargo(&args);
+        }
     }
 }
 

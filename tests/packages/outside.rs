@@ -180,14 +180,15 @@ url = "2"
         lines
     }
 
-    /// Writes a client of the packaged plug-in, and the example of the packaged network.
+    /// Writes a client of the packaged plug-in, and the examples of the packaged network.
     pub(crate) fn write_client(&self) {
         let folder = self.0.join("client");
         write(&folder.join("src/bin/fetch.rs"), include_str!("fetch.rs"));
-        let simulate =
-            fs::read_to_string(self.0.join("crates/fathom-netsim-0.1.0/examples/quinn.rs"))
-                .expect("packaged");
-        write(&folder.join("src/bin/simulate.rs"), &simulate);
+        let examples = self.0.join("crates/fathom-netsim-0.1.0/examples");
+        for (example, bin) in [("quinn.rs", "simulate.rs"), ("tokio.rs", "simulate_tokio.rs")] {
+            let text = fs::read_to_string(examples.join(example)).expect("packaged");
+            write(&folder.join("src/bin").join(bin), &text);
+        }
         let manifest = r#"[package]
 name = "client"
 version = "0.1.0"
@@ -201,14 +202,14 @@ aws-lc-rs = ["fathom-quinn/aws-lc-rs", "quinn/rustls-aws-lc-rs", "rcgen/aws_lc_r
 anyhow = "1"
 fathom-cc = "0.1"
 fathom-frames = "0.1"
-fathom-netsim = { version = "0.1", features = ["quinn"] }
+fathom-netsim = { version = "0.1", default-features = false, features = ["quinn", "tokio"] }
 fathom-quinn = { version = "0.1", default-features = false }
 fathom-units = "0.1"
 h3-noq = "0.1"
 quinn = { version = "0.11", default-features = false, features = ["runtime-tokio"] }
 rcgen = { version = "0.14", default-features = false, features = ["crypto", "pem"] }
 rustls = { version = "0.23", default-features = false, features = ["std"] }
-tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+tokio = { version = "1", features = ["macros", "rt-multi-thread", "time"] }
 "#;
         write(&folder.join("Cargo.toml"), manifest);
     }
