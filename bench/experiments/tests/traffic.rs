@@ -263,7 +263,7 @@ fn invalid_workloads_are_refused_in_one_line() {
         let e = error("quinn", workload, "");
         assert!(e.contains(hint), "{workload}: {e}");
     }
-    assert!(error("tcp", "pages:2/s", "").contains("stack of QUIC"));
+    assert!(error("tcp", "pages:2/s", "").contains("QUIC stack"));
     assert!(error("quinn", "flows:2", "in-flight = 10").contains("only pages"));
     assert!(error("quinn", "pages:2/s", "in-flight = 1000").contains("1 to 100"));
     assert!(error("quinn", "pages:2/s", "connections = \"persistent\"").contains("leave it out"));
@@ -414,7 +414,7 @@ fn conflicting_options_are_refused_in_one_line() {
         ("quinn", "uploads:4x1MB resume=0rtt", "leave it out"),
         ("quinn", "media:1 at 2Mbps 30fps deadline 100ms transport=carrier", "stream or datagram"),
         ("quinn", "media:1 at 2Mbps 30fps deadline 100ms resume=0rtt", "write transport"),
-        ("tcp", "media:1 at 2Mbps 30fps deadline 100ms transport=datagram", "stack of QUIC"),
+        ("tcp", "media:1 at 2Mbps 30fps deadline 100ms transport=datagram", "QUIC stack"),
         ("tcp", "web:30% of 10Mbps resume=0rtt", "use quinn or noq"),
     ] {
         let e = error(stack, workload);

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loads_are_read() {
+    fn background_loads_are_parsed() {
         let ms = Duration::from_millis;
         assert_eq!(
             "users:2200 idle 1s..4s".parse(),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_come_in_their_parts() {
+    fn flows_have_controllers_in_the_fractions_of_the_mix() {
         let controller_config = |name: &str| fathom_cc::catalogue::parse(name).unwrap();
         let group = Background {
             name: "web".into(),

@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_rate_of_a_rising_offer_is_found() {
+    fn the_rate_with_the_nearest_load_is_found() {
         // Rises in steps of 0.1, and by 5 at 3.
         let offer =
             |rate: f64| Ok((rate * 10.0).floor() / 10.0 + if rate > 3.0 { 5.0 } else { 0.0 });

@@ -73,7 +73,7 @@ mod tests {
     use crate::scenario::ScenarioSpec;
 
     #[test]
-    fn a_window_without_a_limit_is_beyond_the_path_and_has_an_end() {
+    fn an_unlimited_window_exceeds_the_path_and_is_finite() {
         let window = |path: &str| {
             let text = format!(
                 "stop = \"10s\"\n[network]\ntopology = \"path\"\n[network.path]\n{path}\n[[traffic]]\nname = \"g\"\n\

@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_sorts_its_bytes_by_what_they_are_for() {
+    fn a_link_counts_bytes_by_purpose() {
         let stacks = if cfg!(feature = "quiche") {
             &["quinn", "noq", "quiche"][..]
         } else {
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_delivery_latency_is_propagation_and_queue_and_after_a_loss_another_round_trip() {
+    fn a_loss_adds_a_round_trip_to_delivery_latency() {
         for stack in ["quinn", "noq"] {
             // 2.3 ms to send 1420 bytes, 20 ms of delay, and the queue ahead: at most 10 packets,
             // including the one in transmission.
@@ -653,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_datagrams_changes_nothing() {
+    fn a_tap_changes_no_packet() {
         let text = |keep: &str| {
             format!(
                 "stop = '3s'\n[network]\ntopology = 'dumbbell'\nqueue = 'droptail:10p'\n[keep]\n{keep}\n[[traffic]]\nname = 'flows'\n\

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_after_an_idle_time_is_none_nor_is_one_that_an_acknowledgement_released() {
+    fn packets_after_idle_time_or_an_acknowledgement_are_no_probes() {
         let mut timer = ProbeTimer::default();
         timer.on_sent(ms(0), 1_200);
         acked(&mut timer, 50, 0);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_at_the_sender_is_part_of_the_time_that_the_stack_waits() {
+    fn a_hold_at_the_sender_counts_as_waiting_time() {
         let mut timer = ProbeTimer::default();
         timer.on_sent(ms(0), 1_200);
         acked_after(&mut timer, 550, 1_200, 500);
@@ -365,8 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backoff_lasts_from_the_last_packet_to_the_first_acknowledgement_whatever_probes_lie_between()
-     {
+    fn a_backoff_includes_its_probes_and_ends_with_an_acknowledgement() {
         let mut timer = ProbeTimer::default();
         timer.on_sent(ms(0), 1_200);
         assert_eq!(acked(&mut timer, 50, 0), None);

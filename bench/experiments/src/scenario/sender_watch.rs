@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_to_the_limit_that_held() {
+    fn time_counts_for_the_limit_in_effect() {
         let watch = watch();
         watch.writing(ms(10), true);
         sent(&watch, 10, 10);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_tells_is_believed() {
+    fn limits_that_a_stack_reports_take_precedence() {
         let watch = watch();
         sent(&watch, 10, 2);
         watch.on_send_state(ms(15), 2_400, true);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_that_is_taken_back_at_once_is_undone_and_one_that_grows_back_is_not() {
+    fn only_an_immediate_undo_of_a_reduction_counts_as_undone() {
         let watch = watch();
         let window =
             |bytes, reductions| watch.on_metrics(ms(20), &metrics(bytes, reductions), None);

@@ -109,7 +109,7 @@ impl TrafficSpec {
             return Err(Invalid::because(hint).in_field("drift"));
         }
         if self.misreport.is_some() && self.drift != 0 {
-            return Err(Invalid::because("what such a clock shows has no drift besides")
+            return Err(Invalid::because("a clock that misreports has no drift")
                 .hint("leave out drift")
                 .in_field("misreport"));
         }
@@ -127,7 +127,7 @@ impl TrafficSpec {
         match only_quic.into_iter().find(|(_, set)| *set) {
             None => Ok(()),
             Some((name, _)) => Err(Invalid::because("TCP has none here")
-                .hint("leave it out, or use a stack of QUIC")
+                .hint("leave it out, or use a QUIC stack")
                 .in_field(name)),
         }
     }

@@ -183,7 +183,7 @@ impl Workload {
     pub(crate) fn check_stack(&self, stack: Stack) -> Result<(), Invalid> {
         if stack == Stack::Tcp && !self.model().runs_on_tcp() {
             return Err(Invalid::because("TCP here has one request at a time and no uploads")
-                .hint("use a stack of QUIC"));
+                .hint("use a QUIC stack"));
         }
         let resume = self.resumption().resume;
         if resume != Resume::None && !stack.on_rustls() {
