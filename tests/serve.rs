@@ -45,7 +45,7 @@ fn serve_prints_its_address_and_stops_on_sigterm() {
     );
     let kill =
         Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
-    assert!(kill.success() && line().contains("ending"));
+    assert!(kill.success() && line().contains("stopping"));
     assert!(child.wait().expect("an end").success());
 }
 
@@ -183,7 +183,7 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&["--timestamps", "fat"], "any, lean, paper, timestamp, receive or off"),
         (&["--timestamps", "off", "--controller", "sync"], "give it a mode"),
         (&["--root", "/nowhere"], "name a folder"),
-        (&["--root", &here], "no folder"),
+        (&["--root", &here], "not a folder"),
         (&["--cert", &here, "--key", &here], "PEM"),
         (&["--listen", &taken], "free port"),
         (&["--idle", "10"], "10ms"),

@@ -44,6 +44,12 @@ pub(crate) struct Core {
     pub(crate) processed: u64,
 }
 
+#[cfg(not(feature = "real-time"))]
+impl Core {
+    /// Never called, because no hop exists.
+    pub(crate) fn send_to_kernel(&mut self, _packet: u32, _hop: usize) {}
+}
+
 impl Core {
     /// Schedules `event` at `at`, but never in the past. Events at the same time keep the order of
     /// scheduling.

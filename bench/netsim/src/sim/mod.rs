@@ -32,6 +32,7 @@
 //! | `executor.rs` | tasks, and the loop that advances time |
 //! | `handle.rs` | the handle that tasks and stacks hold |
 //! | `add_path.rs` | a path as users write it, as links of the simulation |
+//! | `addresses.rs` | addresses of servers and clients |
 //! | `core.rs` | the state that time advances, behind one lock; the agents' view of it |
 //! | `event_queue.rs` | events in order of (time, sequence) |
 //! | `network.rs` | links, sockets, groups, flows, and the store of packets |
@@ -47,6 +48,7 @@
 //! | `agent.rs` | traffic sources inside the network instead of in tasks |
 
 mod add_path;
+mod addresses;
 mod agent;
 mod bundles;
 pub(crate) mod core;
@@ -66,6 +68,7 @@ mod timers;
 #[cfg(not(feature = "real-time"))]
 mod virtual_only;
 
+pub use addresses::{flow_of, server_address};
 pub use agent::AgentTimer;
 pub use core::{Agent, Arrived, Wire};
 #[cfg(feature = "real-time")]
@@ -77,4 +80,4 @@ pub use network::{
     AgentId, Ecn, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD,
 };
 pub use sleep::Sleep;
-pub use socket::{Received, SEGMENTS, SimSocket, flow_of, server_address};
+pub use socket::{Received, SEGMENTS, SimSocket};

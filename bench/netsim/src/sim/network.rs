@@ -10,10 +10,10 @@ use std::time::Duration;
 use fathom_units::Time;
 use parking_lot::Mutex;
 
+use super::addresses::{PORT, client_address, flow_of};
 use super::direction::Direction;
 use super::flow_counts::{FlowCounts, FlowSpans};
 use super::needs::Needs;
-use super::socket::{PORT, client_address, flow_of};
 use crate::hash::StableHash;
 use crate::link::{Link, Purpose};
 use crate::path::Impairer;
@@ -375,7 +375,8 @@ impl Network {
         }
         let flow = from.and_then(flow_of)?;
         let group = self.group_of(flow)?;
-        let sends = group.server == socket && to == client_address(self.client_address(group));
+        let client = self.client_address(group);
+        let sends = group.server == socket && to == client_address(client.socket.0, client.port);
         sends.then_some((flow, Direction::Down))
     }
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -14,39 +14,14 @@ use parking_lot::Mutex;
 use crate::link::{Link, LinkStats};
 use crate::path::{Impairer, ImpairmentCounts};
 
+use super::addresses::{PORT, client_address, server_address, server_ip};
 use super::direction::Direction;
 use super::flow_counts::{FlowCounts, FlowSpans};
 use super::handle::SimHandle;
-use super::network::{ClientAddress, Ecn, Group, GroupId, LinkId, NetStats, SocketId, Tap};
+use super::network::{Ecn, Group, GroupId, LinkId, NetStats, SocketId, Tap};
 
-/// Port of every address until a client is rebound.
-pub(super) const PORT: u16 = 443;
 /// Datagrams a stack may send at once (Linux GSO allows 64; quinn uses at most 10).
 pub const SEGMENTS: usize = 10;
-
-/// Returns the address at which the server of `flow` answers.
-pub fn server_address(flow: u32) -> SocketAddr {
-    SocketAddr::new(server_ip(flow), PORT)
-}
-
-fn server_ip(flow: u32) -> IpAddr {
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0x5e, 0, 0, (flow >> 16) as u16, flow as u16))
-}
-
-pub(super) fn client_address(client: ClientAddress) -> SocketAddr {
-    let ip = Ipv6Addr::new(0xfd00, 0, 0, 0xc1, 0, 0, 0, client.socket.0);
-    SocketAddr::new(IpAddr::V6(ip), client.port)
-}
-
-/// Returns the flow whose server answers at this address.
-pub fn flow_of(ip: IpAddr) -> Option<u32> {
-    match ip {
-        IpAddr::V6(v6) if v6.segments()[..6] == [0xfd00, 0, 0, 0x5e, 0, 0] => {
-            Some(u32::from(v6.segments()[6]) << 16 | u32::from(v6.segments()[7]))
-        }
-        _ => None,
-    }
-}
 
 impl SimHandle {
     /// Adds a link.
@@ -251,11 +226,7 @@ impl SimSocket {
 
     /// Returns the address to which the socket is bound.
     pub fn address(&self) -> SocketAddr {
-        if self.server_side {
-            server_address(0)
-        } else {
-            client_address(ClientAddress { socket: self.id, port: PORT })
-        }
+        if self.server_side { server_address(0) } else { client_address(self.id.0, PORT) }
     }
 
     /// Sends `contents`, split into datagrams of `segment` bytes. A server passes the address
@@ -304,7 +275,9 @@ impl SimSocket {
             let (from, to) = match p.direction {
                 // The server sees all clients of a group at one address, and distinguishes flows by
                 // its own address.
-                Direction::Up => (client_address(p.client), Some(server_ip(p.flow))),
+                Direction::Up => {
+                    (client_address(p.client.socket.0, p.client.port), Some(server_ip(p.flow)))
+                }
                 Direction::Down => (server_address(p.flow), None),
             };
             copy(count, &p.data, Received { len: p.data.len(), ecn: p.ecn, from, to });

@@ -1,7 +1,6 @@
 //! Stands for the wall clock and the kernel's sockets (`backend/real_time.rs`) without the feature
 //! `real-time`: no run has them.
 
-use super::core::Core;
 use super::network::LinkId;
 
 /// The wall clock and the kernel's sockets, which do not exist.
@@ -15,9 +14,4 @@ impl RealTime {
     pub(crate) const fn link(&self, _link: LinkId) -> Option<usize> {
         match *self {}
     }
-}
-
-impl Core {
-    /// Never called, because no hop exists.
-    pub(crate) fn send_to_kernel(&mut self, _packet: u32, _hop: usize) {}
 }

@@ -187,8 +187,8 @@ same place:
 
 No misreport gains more with `sync` than with Reno. The stack has to detect the misreports that gain
 with both (false acknowledgements, unreported marks). quinn, noq and quiche skip a packet number now
-and then, and close the connection if the peer acknowledges it. They also check ECN counts (RFC 9000
-§13.4.2), which detects counts that are too small, but not marked packets that are reported as
+and then, and close the connection if the peer acknowledges it. They also check ECN counts
+(RFC 9000 §13.4.2), which detects counts that are too small, but not marked packets that are reported as
 unmarked.
 `cargo test --release -p fathom-experiments --features quiche --test experiments-tests hostile -- --nocapture`
 prints these figures.",
