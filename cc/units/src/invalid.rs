@@ -88,13 +88,6 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// For parsers whose errors are still text.
-impl From<String> for Invalid {
-    fn from(problem: String) -> Self {
-        Self::because(problem)
-    }
-}
-
 /// Escapes text so that it stays on one line, and shortens it to 60 characters.
 fn shown(text: &str) -> String {
     match text.char_indices().nth(60) {

@@ -432,7 +432,8 @@ fn check_netem(chain: &Chain) -> Result<(), Invalid> {
 pub(crate) fn check_gso(gso: Option<u32>, backend: Backend) -> Result<Option<u32>, Invalid> {
     let refused = match gso {
         Some(most) if !(2..=64).contains(&most) => {
-            Invalid::value(&most.to_string(), "is not the size of a bundle").hint("write 2 to 64 datagrams")
+            Invalid::value(&most.to_string(), "is not the size of a bundle")
+                .hint("write 2 to 64 datagrams")
         }
         Some(_) if backend != Backend::Virtual => {
             Invalid::because(format!("on the backend {backend} datagrams leave one by one"))
