@@ -6,7 +6,7 @@ CARGO ?= cargo
 # A separate workspace in the same target directory, so that shared crates are built once.
 TOKIO_QUICHE = --manifest-path cc/quiche/tokio/Cargo.toml --target-dir target --locked
 # Modules that `cargo fmt` does not find, because a macro declares them.
-IN_LISTS = $(wildcard cc/src/algorithms/*.rs cc/src/algorithms/*/*.rs bench/netsim/src/queue/*.rs)
+IN_LISTS = $(wildcard cc/src/algorithms/*.rs cc/src/algorithms/*/*.rs bench/netsim/src/queue/*.rs bench/experiments/src/scenario/workload/*.rs)
 # Cases per property in `make fuzz`; `make test` runs fewer.
 FUZZ_CASES ?= 100000
 # Tests that `make interop` runs in parallel.
