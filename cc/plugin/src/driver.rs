@@ -409,33 +409,12 @@ fn held(window: u64, every: Duration) -> Rate {
 
 #[cfg(test)]
 mod tests {
-    use fathom_cc::testing::{Event, Log, Recording};
-    use fathom_cc::{AckEvent as Batch, Capabilities, ControllerConfig, Missing};
+    use fathom_cc::testing::{Event, Fixed, Log, Recording};
+    use fathom_cc::{Capabilities, ControllerConfig, Missing};
 
     use super::*;
     use crate::core::Core;
     use crate::{Clock, Extension};
-
-    /// Controller with a window of 100 kB and fixed pacing.
-    #[derive(Clone, Copy, Debug)]
-    struct Fixed(Pacing);
-
-    impl Controller for Fixed {
-        fn on_sent(&mut self, _: &Sent) {}
-        fn on_ack(&mut self, _: &Batch<'_>) {}
-        fn on_congestion_event(&mut self, _: &CongestionEvent) {}
-        fn on_spurious_congestion_event(&mut self, _: Time) {}
-        fn on_path(&mut self, _: Time, _: PathChange) {}
-        fn send_params(&self) -> SendParams {
-            SendParams { pacing: self.0, ..SendParams::window(100_000) }
-        }
-        fn metrics(&self) -> ControllerMetrics {
-            fathom_cc::testing::Null { window: 100_000 }.metrics()
-        }
-        fn boxed(&self) -> Box<dyn Controller> {
-            Box::new(*self)
-        }
-    }
 
     #[derive(Debug)]
     struct Configs(Pacing, Log);
@@ -451,7 +430,8 @@ mod tests {
             Capabilities::NONE
         }
         fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
-            Ok(Box::new(Recording::new(Box::new(Fixed(self.0)), self.1.clone())))
+            let params = SendParams { pacing: self.0, ..SendParams::window(100_000) };
+            Ok(Box::new(Recording::new(Box::new(Fixed::new(params)), self.1.clone())))
         }
     }
 

@@ -4,7 +4,8 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{config, named, record, Action, Datagram, Fixed, Pair, MS};
+use common::{config, named, record, Action, Datagram, Pair, MS};
+use fathom_cc::testing::Fixed;
 use fathom_cc::{Pacing, Rate, SendParams};
 use quiche::fathom::simulation::ConnectionRng;
 
@@ -12,7 +13,7 @@ use quiche::fathom::simulation::ConnectionRng;
 const RATE: u64 = 1_200_000;
 
 fn paced(window: u64, rate: u64) -> Fixed {
-    Fixed(SendParams {
+    Fixed::new(SendParams {
         pacing: Pacing::Rate(Rate::from_bytes_per_sec(rate)),
         ..SendParams::window(window)
     })
@@ -219,7 +220,8 @@ fn a_rate_of_zero_does_not_panic() {
 #[test]
 fn a_send_delay_stretches_the_round_trip() {
     // 50 kB every 40 ms + 60 ms: 500 kB/s.
-    let held = Fixed(SendParams { pacing: Pacing::Delay(60 * MS), ..SendParams::window(50_000) });
+    let held =
+        Fixed::new(SendParams { pacing: Pacing::Delay(60 * MS), ..SendParams::window(50_000) });
     let mut pair = pair(held);
     pair.client.to_write.push((0, 10_000_000));
     pair.run(1_000, |_| false);

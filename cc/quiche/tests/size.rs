@@ -6,17 +6,19 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{config, named, record, Action, Fixed, Pair, SimulatedClock, MS, MTU};
+use common::{config, named, record, Action, Pair, SimulatedClock, MS, MTU};
+use fathom_cc::testing::Fixed;
 use fathom_cc::SendParams;
 use quiche::fathom::{ConnectionConfig, Extension, Offer};
 use quiche::CongestionControlAlgorithm;
 
 fn sized(size: u16) -> CongestionControlAlgorithm {
-    record(Arc::new(Fixed(SendParams { datagram: Some(size), ..SendParams::window(60_000) }))).0
+    record(Arc::new(Fixed::new(SendParams { datagram: Some(size), ..SendParams::window(60_000) })))
+        .0
 }
 
 fn fixed(window: u64) -> CongestionControlAlgorithm {
-    record(Arc::new(Fixed(SendParams::window(window)))).0
+    record(Arc::new(Fixed::new(SendParams::window(window)))).0
 }
 
 #[test]

@@ -5,11 +5,13 @@ pub mod ack_load;
 mod bottleneck;
 pub mod broken;
 pub mod contract;
+mod fixed;
 mod null;
 mod recording;
 pub mod script;
 
 pub use bottleneck::{Bottleneck, Curve, Point};
 pub use broken::BROKEN;
+pub use fixed::Fixed;
 pub use null::{Null, NullConfig};
 pub use recording::{Event, Log, Record, Recording, RecordingConfig};

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use fathom_cc::testing::{Event, Log, Null, Recording};
-use fathom_cc::{OneWayDelay, Pacing, PathChange, Rate};
+use fathom_cc::testing::{Event, Fixed, Log, Null, Recording};
+use fathom_cc::{OneWayDelay, Pacing, Rate};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -235,32 +235,16 @@ fn the_limiting_factor_is_reported() {
     }
 }
 
-/// A controller with a fixed window and pacing.
-#[derive(Clone, Debug)]
-struct Paced(u64, Pacing);
-
-impl Controller for Paced {
-    fn on_sent(&mut self, _: &Sent) {}
-    fn on_ack(&mut self, _: &AckEvent<'_>) {}
-    fn on_congestion_event(&mut self, _: &CongestionEvent) {}
-    fn on_spurious_congestion_event(&mut self, _: Time) {}
-    fn on_path(&mut self, _: Time, _: PathChange) {}
-    fn send_params(&self) -> SendParams {
-        SendParams { pacing: self.1, ..SendParams::window(self.0) }
-    }
-    fn metrics(&self) -> ControllerMetrics {
-        Null { window: self.0 }.metrics()
-    }
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+/// Returns a controller with a fixed window and pacing.
+fn paced(window: u64, pacing: Pacing) -> Box<Fixed> {
+    Box::new(Fixed::new(SendParams { pacing, ..SendParams::window(window) }))
 }
 
 #[test]
 fn requested_pacing_rate_is_kept() {
     // 1035 bytes every 10 ms.
     let rate = Pacing::Rate(Rate::from_bits_per_sec(828_000));
-    let mut s = Sender::new(Box::new(Paced(10_000, rate)), OPTIONS);
+    let mut s = Sender::new(paced(10_000, rate), OPTIONS);
     s.offer(10_000);
     assert_eq!(send(&mut s, at(0)), [0]);
     assert_eq!(s.timeout(), Some(at(10)));
@@ -270,7 +254,7 @@ fn requested_pacing_rate_is_kept() {
     // A window of 4 packets over an RTT of 100 ms and a pacing delay of 20 ms: packets are 30 ms
     // apart.
     let hold = Pacing::Delay(Duration::from_millis(20));
-    let mut s = Sender::new(Box::new(Paced(4 * u64::from(FULL), hold)), OPTIONS);
+    let mut s = Sender::new(paced(4 * u64::from(FULL), hold), OPTIONS);
     s.offer(10_000);
     assert_eq!(send(&mut s, at(0)), [0, 1, 2, 3], "without an RTT there is nothing to stretch");
     s.on_ack(at(100), &ack(&[(0, 3)]));

@@ -5,12 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{EVERY, On, SideConfig, WITH_NOQ, run, until};
-use fathom_cc::testing::{Event, Log, Null, RecordingConfig};
-use fathom_cc::{
-    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics,
-    Missing, Pacing, PathChange, Rate, SendParams, Sent,
-};
-use fathom_cc::{Start, Time};
+use fathom_cc::testing::{Event, Fixed, Log, RecordingConfig};
+use fathom_cc::{Capabilities, ControllerConfig, Pacing, Rate, SendParams};
 use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps, Report};
 use fathom_plugin_testing as common;
 
@@ -489,45 +485,16 @@ async fn a_second_path_has_its_own_controller() {
     assert!(receives_delays(&server.expect("the server ended well").report()));
 }
 
-/// Controller with a fixed window and pacing.
-#[derive(Clone, Copy, Debug)]
-struct Paced(Null, Pacing);
-
-impl Controller for Paced {
-    fn on_sent(&mut self, _: &Sent) {}
-    fn on_ack(&mut self, _: &AckEvent<'_>) {}
-    fn on_congestion_event(&mut self, _: &CongestionEvent) {}
-    fn on_spurious_congestion_event(&mut self, _: Time) {}
-    fn on_path(&mut self, _: Time, _: PathChange) {}
-    fn send_params(&self) -> SendParams {
-        SendParams { pacing: self.1, ..SendParams::window(self.0.window) }
-    }
-    fn metrics(&self) -> ControllerMetrics {
-        self.0.metrics()
-    }
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(*self)
-    }
-}
-
-impl ControllerConfig for Paced {
-    fn name(&self) -> &'static str {
-        "paced"
-    }
-    fn spec(&self) -> String {
-        self.name().into()
-    }
-    fn required(&self) -> Capabilities {
-        Capabilities { pacing: true, ..Capabilities::NONE }
-    }
-    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
-        Ok(Box::new(*self))
-    }
+/// Returns a controller with this window and this pacing, which it requires of the stack.
+fn pacing(window: u64, pacing: Pacing) -> Fixed {
+    let required = Capabilities { pacing: true, ..Capabilities::NONE };
+    let params = SendParams { pacing, ..SendParams::window(window) };
+    Fixed { name: "paced", required, ..Fixed::new(params) }
 }
 
 /// Returns the time that noq takes to echo 300 kB when the client is paced like this.
 async fn paced(window: u64, pace: Pacing) -> Duration {
-    let controller_config: Arc<dyn ControllerConfig> = Arc::new(Paced(Null { window }, pace));
+    let controller_config: Arc<dyn ControllerConfig> = Arc::new(pacing(window, pace));
     let side = SideConfig { bytes: 300_000, ..SideConfig::stock() };
     let client = SideConfig { controller_config: Some(controller_config), ..side.clone() };
     let began = now();
@@ -558,7 +525,7 @@ async fn noq_honours_a_rate_and_a_send_delay() {
 
 #[test]
 fn needs_that_a_stack_lacks_are_a_clear_error() {
-    let controller_config = || Arc::new(Paced(Null { window: 60_000 }, Pacing::Window));
+    let controller_config = || Arc::new(pacing(60_000, Pacing::Window));
     assert!(fathom_plugin::noq::Plugin::new(controller_config()).is_ok());
     let error = fathom_plugin::quinn::Plugin::new(controller_config())
         .expect_err("quinn does not pace")

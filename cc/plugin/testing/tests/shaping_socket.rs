@@ -6,53 +6,26 @@ use std::time::Duration;
 
 use common::recording_socket::Sizes;
 use common::{EVERY, On, SideConfig, run};
-use fathom_cc::testing::Null;
-use fathom_cc::{
-    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics,
-    Missing, Pacing, PathChange, SendParams, Sent,
-};
-use fathom_cc::{Start, Time};
+use fathom_cc::testing::Fixed;
+use fathom_cc::{Capabilities, ControllerConfig, Pacing, SendParams};
 use fathom_plugin::{Extension, Offer};
 use fathom_plugin_testing as common;
 
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const SHRINKING: &str = "packet-size:packets=64,patience=1";
 
-/// Controller with a window of 60 kB, a datagram size and a send delay.
-#[derive(Clone, Copy, Debug)]
-struct Fixed(Option<u16>, Duration);
-
-impl Controller for Fixed {
-    fn on_sent(&mut self, _: &Sent) {}
-    fn on_ack(&mut self, _: &AckEvent<'_>) {}
-    fn on_congestion_event(&mut self, _: &CongestionEvent) {}
-    fn on_spurious_congestion_event(&mut self, _: Time) {}
-    fn on_path(&mut self, _: Time, _: PathChange) {}
-    fn send_params(&self) -> SendParams {
-        let pace = if self.1.is_zero() { Pacing::Window } else { Pacing::Delay(self.1) };
-        SendParams { datagram: self.0, pacing: pace, ..SendParams::window(60_000) }
-    }
-    fn metrics(&self) -> ControllerMetrics {
-        Null { window: 60_000 }.metrics()
-    }
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(*self)
-    }
+/// Returns a controller with a window of 60 kB that sets packets to this size.
+fn sized(size: u16) -> Fixed {
+    let required = Capabilities { datagram: true, ..Capabilities::NONE };
+    let params = SendParams { datagram: Some(size), ..SendParams::window(60_000) };
+    Fixed { required, ..Fixed::new(params) }
 }
 
-impl ControllerConfig for Fixed {
-    fn name(&self) -> &'static str {
-        "fixed"
-    }
-    fn spec(&self) -> String {
-        self.name().into()
-    }
-    fn required(&self) -> Capabilities {
-        Capabilities { datagram: self.0.is_some(), pacing: !self.1.is_zero(), ..Capabilities::NONE }
-    }
-    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
-        Ok(Box::new(*self))
-    }
+/// Returns a controller with a window of 60 kB that delays packets by this time.
+fn delayed(by: Duration) -> Fixed {
+    let required = Capabilities { pacing: true, ..Capabilities::NONE };
+    let params = SendParams { pacing: Pacing::Delay(by), ..SendParams::window(60_000) };
+    Fixed { required, ..Fixed::new(params) }
 }
 
 fn through(controller_config: Arc<dyn ControllerConfig>) -> (SideConfig, Sizes) {
@@ -76,7 +49,7 @@ fn shrinking() -> (SideConfig, Sizes) {
 }
 
 fn fixed(size: u16) -> (SideConfig, Sizes) {
-    through(Arc::new(Fixed(Some(size), Duration::ZERO)))
+    through(Arc::new(sized(size)))
 }
 
 /// Returns the successive sizes of full packets: each size seen at least four times in a row.
@@ -196,7 +169,7 @@ async fn an_endpoint_without_the_shaping_socket_runs_unshaped() {
 async fn application_datagrams_pass_with_send_delays() {
     for on in EVERY {
         let side = || {
-            let (side, _) = through(Arc::new(Fixed(None, Duration::from_millis(2))));
+            let (side, _) = through(Arc::new(delayed(Duration::from_millis(2))));
             SideConfig { datagrams: 300, extension: Extension { datagrams: true, ..LEAN }, ..side }
         };
         let (client, server) = run(on, side(), side()).await;
@@ -276,7 +249,7 @@ macro_rules! moving {
                 let talk = async {
                     let shaping_socket = bind(any, &sizes[0]);
                     let registry = Arc::clone(shaping_socket.registry());
-                    let controller_config = Arc::new(Fixed(Some(500), Duration::ZERO));
+                    let controller_config = Arc::new(sized(500));
                     let plugin = common::$module::shaping_plugin(&registry, controller_config)
                         .client(Arc::clone(&identity.client))
                         .expect("a client");

@@ -1,11 +1,9 @@
-//! Configurations and controllers for tests.
+//! Configurations for tests.
 
 use std::sync::{Arc, OnceLock};
 
 use fathom_cc::testing::{Event, Log, RecordingConfig};
-use fathom_cc::{
-    Capabilities, Controller, ControllerConfig, ControllerMetrics, Missing, SendParams, Start, Time,
-};
+use fathom_cc::ControllerConfig;
 use quiche::{Config, CongestionControlAlgorithm};
 
 fn certificate() -> &'static (tempfile::TempDir, String, String) {
@@ -59,40 +57,4 @@ pub fn record(config: Arc<dyn ControllerConfig>) -> (CongestionControlAlgorithm,
 
 pub fn events(log: &Log) -> Vec<Event> {
     log.records().into_iter().map(|r| r.event).collect()
-}
-
-/// Controller that always returns the same send parameters.
-#[derive(Clone, Copy, Debug)]
-pub struct Fixed(pub SendParams);
-
-impl Controller for Fixed {
-    fn on_sent(&mut self, _: &fathom_cc::Sent) {}
-    fn on_ack(&mut self, _: &fathom_cc::AckEvent<'_>) {}
-    fn on_congestion_event(&mut self, _: &fathom_cc::CongestionEvent) {}
-    fn on_spurious_congestion_event(&mut self, _: Time) {}
-    fn on_path(&mut self, _: Time, _: fathom_cc::PathChange) {}
-    fn send_params(&self) -> SendParams {
-        self.0
-    }
-    fn metrics(&self) -> ControllerMetrics {
-        fathom_cc::testing::Null { window: self.0.window }.metrics()
-    }
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(*self)
-    }
-}
-
-impl ControllerConfig for Fixed {
-    fn name(&self) -> &'static str {
-        "fixed"
-    }
-    fn spec(&self) -> String {
-        "fixed".into()
-    }
-    fn required(&self) -> Capabilities {
-        Capabilities::NONE
-    }
-    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
-        Ok(Box::new(*self))
-    }
 }

@@ -13,12 +13,8 @@ use common::{
     On, PATIENCE, Relay, SideConfig, bounded, certified, extension, on_stock, run, run_server,
     until,
 };
-use fathom_cc::testing::Null;
-use fathom_cc::{
-    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics,
-    Missing, Pacing, PathChange, Rate, SendParams, Sent,
-};
-use fathom_cc::{Start, Time};
+use fathom_cc::testing::Fixed;
+use fathom_cc::{Capabilities, ControllerConfig, Pacing, Rate, SendParams};
 use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps, Report};
 use h3_both::contents;
 use tokio::net::UdpSocket;
@@ -262,46 +258,17 @@ async fn sdc_sends_at_its_pacing_rate() {
     }
 }
 
-/// Controller with a fixed window and pacing.
-#[derive(Clone, Copy, Debug)]
-struct Paced(Null, Pacing);
-
-impl Controller for Paced {
-    fn on_sent(&mut self, _: &Sent) {}
-    fn on_ack(&mut self, _: &AckEvent<'_>) {}
-    fn on_congestion_event(&mut self, _: &CongestionEvent) {}
-    fn on_spurious_congestion_event(&mut self, _: Time) {}
-    fn on_path(&mut self, _: Time, _: PathChange) {}
-    fn send_params(&self) -> SendParams {
-        SendParams { pacing: self.1, ..SendParams::window(self.0.window) }
-    }
-    fn metrics(&self) -> ControllerMetrics {
-        self.0.metrics()
-    }
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(*self)
-    }
-}
-
-impl ControllerConfig for Paced {
-    fn name(&self) -> &'static str {
-        "paced"
-    }
-    fn spec(&self) -> String {
-        self.name().into()
-    }
-    fn required(&self) -> Capabilities {
-        Capabilities { pacing: true, ..Capabilities::NONE }
-    }
-    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
-        Ok(Box::new(*self))
-    }
+/// Returns a controller with this window and this pacing, which it requires of the stack.
+fn pacing(window: u64, pacing: Pacing) -> Fixed {
+    let required = Capabilities { pacing: true, ..Capabilities::NONE };
+    let params = SendParams { pacing, ..SendParams::window(window) };
+    Fixed { name: "paced", required, ..Fixed::new(params) }
 }
 
 /// Returns the time that two quiche endpoints take to send 300 kB there and back when the client is
 /// paced like this.
 async fn paced(window: u64, pace: Pacing) -> Duration {
-    let controller_config: Arc<dyn ControllerConfig> = Arc::new(Paced(Null { window }, pace));
+    let controller_config: Arc<dyn ControllerConfig> = Arc::new(pacing(window, pace));
     let ask = SideConfig { bytes: 300_000, ..SideConfig::stock() };
     let client = SideConfig { controller_config: Some(controller_config), ..ask.clone() };
     let began = now();
