@@ -3,7 +3,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `stack.rs` | [`Stack`]: the stacks by name, their capabilities, and work on a chosen stack |
+//! | `stack.rs` | [`Stack`]: the stacks by name, and their capabilities |
+//! | `dispatch.rs` | [`UseOfStack`]: work on a stack that the user chose |
 //! | `controller.rs` | [`Controller`]: one of ours or a stack's own, as users write it |
 //! | `traits.rs` | traits of endpoints, connection attempts, connections and HTTP/3 streams |
 //! | `settings.rs` | settings of an endpoint |
@@ -21,6 +22,7 @@
 #![allow(clippy::duplicate_mod)]
 
 mod controller;
+mod dispatch;
 mod native;
 pub mod noq;
 #[cfg(feature = "quiche")]
@@ -32,11 +34,12 @@ mod traits;
 mod zeros;
 
 pub use controller::{Controller, ControllerError, ControllerSpec};
+pub use dispatch::UseOfStack;
 pub use native::{NativeBatch, NativeClock, NativeMonitor, NativeWatch};
 #[cfg(feature = "quiche")]
 pub use settings::{BoringTls, Sessions};
 pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings, UNLIMITED};
-pub use stack::{Stack, UseOfStack};
+pub use stack::Stack;
 pub use traits::{
     Close, CloseKind, Closer, ConnectError, Connecting, Connection, ConnectionStats, DatagramError,
     Delivery, DeliveryError, EarlyDataAccepted, Endpoint, Incoming, Monitor, ReadOrder,

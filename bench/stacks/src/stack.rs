@@ -8,12 +8,8 @@ use fathom_plugin::with_shaping_socket;
 use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
-#[cfg(feature = "quiche")]
-use crate::settings::BoringTls;
-use crate::settings::Tls;
-use crate::traits::Endpoint;
-
-/// A stack. Code that runs stacks implements [`UseOfStack`] and calls [`Stack::with`].
+/// A stack. Code that runs stacks implements [`UseOfStack`](crate::UseOfStack) and calls
+/// [`Stack::with`].
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray,
 )]
@@ -30,22 +26,6 @@ pub enum Stack {
     /// No QUIC: packet-level TCP under our controllers, in the laboratory only. The stacks before
     /// it run everywhere.
     Tcp,
-}
-
-/// Work on a stack that the user chose. It has a method for each kind of stack.
-pub trait UseOfStack {
-    /// Result of the work.
-    type Output;
-
-    /// Does the work on a QUIC stack whose TLS is rustls.
-    fn on_rustls<E: Endpoint<Tls = Tls>>(self) -> Self::Output;
-
-    /// Does the work on a QUIC stack whose TLS is BoringSSL.
-    #[cfg(feature = "quiche")]
-    fn on_boring<E: Endpoint<Tls = BoringTls>>(self) -> Self::Output;
-
-    /// Does the work on packet-level TCP, which has no endpoints.
-    fn on_tcp(self) -> Self::Output;
 }
 
 /// Properties of a stack.
@@ -76,17 +56,6 @@ impl Stack {
 
     /// Stacks that run everywhere, which users call `all`. TCP runs only in the laboratory.
     pub const ALL: &'static [Self] = Self::BUILT_IN.split_at(Self::Tcp as usize).0;
-
-    /// Does this work on the stack.
-    pub fn with<U: UseOfStack>(self, work: U) -> U::Output {
-        match self {
-            Self::Quinn => work.on_rustls::<crate::quinn::Endpoint>(),
-            Self::Noq => work.on_rustls::<crate::noq::Endpoint>(),
-            #[cfg(feature = "quiche")]
-            Self::Quiche => work.on_boring::<crate::quiche::Endpoint>(),
-            Self::Tcp => work.on_tcp(),
-        }
-    }
 
     const fn properties(self) -> &'static Properties {
         match self {
