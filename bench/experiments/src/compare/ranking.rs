@@ -234,7 +234,7 @@ impl Ranking<'_> {
         let is_better = |entry: &&&Ranked<'_>| {
             let change = entry.candidate.change_from(&with[0].candidate, self.measure);
             let change = change.filter(Change::is_significant);
-            change.is_some_and(|c| (c.percent > 0.0) == (self.measure.better == Better::Higher))
+            change.is_some_and(|change| change.is_improvement(self.measure))
         };
         let beats_first = with.iter().find(is_better);
         if let Some(better) = beats_first {

@@ -2,8 +2,8 @@
 
 use fathom_metrics::Estimate;
 
-use super::Measure;
 use super::standings::BySeed;
+use super::{Better, Measure};
 
 /// Change of a measure from one controller to another, over the seeds that both have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,6 +65,11 @@ impl Change {
     /// Returns whether the interval excludes zero.
     pub fn is_significant(&self) -> bool {
         self.interval_percent.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
+    }
+
+    /// Returns whether the measure became better, by its mean change.
+    pub(crate) fn is_improvement(&self, measure: &Measure) -> bool {
+        (self.percent > 0.0) == (measure.better == Better::Higher)
     }
 
     /// Returns the change and its interval as text: `-27 % (-34 to -18)`.

@@ -99,8 +99,7 @@ impl Standings {
     /// interval includes "no change".
     pub(crate) fn sign(&self, a: usize, b: usize) -> Option<f64> {
         let change = self.change(b, a).filter(Change::is_significant)?;
-        let is_better = (change.percent > 0.0) == (self.measure.better == Better::Higher);
-        Some(if is_better { 1.0 } else { -1.0 })
+        Some(if change.is_improvement(self.measure) { 1.0 } else { -1.0 })
     }
 
     /// Returns whether the first system is ahead of the second by more than the interval.
