@@ -1,4 +1,4 @@
-//! What several test files share: `fathom` as a process that runs while a test sends it requests,
+//! Shared by test files: `fathom` as a process that runs while a test sends it requests,
 //! and a walk over the files of a folder.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 

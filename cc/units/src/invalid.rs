@@ -13,9 +13,9 @@ pub struct Invalid {
     /// The value as written, on one line and at most 60 characters of it; none if the problem is
     /// not one value's.
     pub value: Option<String>,
-    /// What is wrong.
+    /// The problem, in words that continue a sentence about the value or are one by themselves.
     pub problem: Cow<'static, str>,
-    /// What to write instead; empty if the problem says so.
+    /// Advice on a valid value; empty if the problem says so.
     pub hint: Cow<'static, str>,
 }
 
