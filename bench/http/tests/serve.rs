@@ -11,7 +11,7 @@ use common::{request, settings, start, start_logging, within};
 use fathom_http::limits::Limits;
 use fathom_http::server::{Scrape, Server};
 use fathom_qlog::{LogFolder, LoggedEvent, ParsedEvent};
-use fathom_stacks::Stack;
+use fathom_stacks::{ControllerSpec, Stack};
 use http::{Method, Request, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -149,7 +149,11 @@ async fn every_connection_is_logged_with_any_controller() {
                 "{stack} {controller}: {metrics} metrics, {sent} bytes"
             );
             let phases = names.iter().filter(|n| *n == "quic:congestion_state_updated").count();
-            assert_eq!(phases > 0, !controller.starts_with("native:"), "{stack} {controller}");
+            assert_eq!(
+                phases > 0,
+                !ControllerSpec::from(controller).is_native(),
+                "{stack} {controller}"
+            );
             assert!(
                 names.iter().all(|name| name != "fathom:timestamps_negotiated"),
                 "a client of quinn as it comes"
