@@ -15,7 +15,9 @@ use tokio::task::JoinHandle;
 mod relay;
 
 use fathom_plugin_testing::{self as plugged, Enough};
-pub(crate) use fathom_plugin_testing::{ALPN, Identity, Outcome, PATIENCE, SideConfig, body, until};
+pub(crate) use fathom_plugin_testing::{
+    ALPN, Identity, Outcome, PATIENCE, SideConfig, body, until,
+};
 pub(crate) use relay::Relay;
 
 /// One certificate for all stacks: `tls` for rustls, and files for BoringSSL.
