@@ -7,9 +7,9 @@ use fathom_advise::{
     cautions, default_controller, implausible,
 };
 use fathom_analyze::report;
-use fathom_cc::catalogue;
+use fathom_cc::{Invalid, catalogue};
 use fathom_experiments::compare::PAGE_LOAD;
-use fathom_experiments::scenario::{PlanError, RunError, ScenarioError};
+use fathom_experiments::scenario::{RunError, ScenarioError};
 use fathom_experiments::study::MOST_SEEDS;
 use fathom_stacks::Stack;
 use serde::Serialize;
@@ -95,7 +95,7 @@ pub(crate) struct Args {
     queue: Option<String>,
 }
 
-fn classes(text: &str) -> Result<usize, fathom_cc::Invalid> {
+fn classes(text: &str) -> Result<usize, Invalid> {
     fathom_cc::units::parse_whole(text, 1..=MOST_CLASSES as u64).map(|n| n as usize)
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Reports an error of a scenario's field against the option that set it. Options apply to every
 /// class, so the class is not named.
-fn wrong(mut e: PlanError) -> Failure {
+fn wrong(mut e: Invalid) -> Failure {
     if e.fields.first().is_some_and(|field| field.starts_with("class '")) {
         e.fields.remove(0);
     }

@@ -1,7 +1,7 @@
 //! Options that select the runs of a study and their length. The commands `check`, `runs`,
 //! `status`, `emit` and `run` share them.
 
-use fathom_experiments::scenario::PlanError;
+use fathom_cc::Invalid;
 use fathom_experiments::study::{self, Part, RunFilter, Study, StudyRun};
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
@@ -47,7 +47,7 @@ pub(super) struct PartOptions {
 }
 
 impl PartOptions {
-    pub(super) fn apply(&self, study: Study) -> Result<(Study, Vec<StudyRun>), PlanError> {
+    pub(super) fn apply(&self, study: Study) -> Result<(Study, Vec<StudyRun>), Invalid> {
         let (study, runs) = self.all.apply(study)?;
         Ok((study, in_part(runs, self.part)))
     }
@@ -88,7 +88,7 @@ impl Options {
     }
 
     /// Returns the study with these options applied, and its selected runs.
-    pub(super) fn apply(&self, mut study: Study) -> Result<(Study, Vec<StudyRun>), PlanError> {
+    pub(super) fn apply(&self, mut study: Study) -> Result<(Study, Vec<StudyRun>), Invalid> {
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fathom_cc::units::duration_text;
 use fathom_cc::{Invalid, Rate};
 use fathom_experiments::compare::Plan;
-use fathom_experiments::scenario::{PlanError, Timestamps};
+use fathom_experiments::scenario::Timestamps;
 use fathom_experiments::study::MOST_SEEDS;
 use fathom_netsim::path::PathSpec;
 use fathom_stacks::{Controller, ControllerSpec, Stack};
@@ -136,10 +136,10 @@ impl Scenario {
     ///
     /// # Errors
     /// Returns the error in the file and its line number, in one line.
-    pub fn from_toml(text: &str) -> Result<Self, PlanError> {
+    pub fn from_toml(text: &str) -> Result<Self, Invalid> {
         toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
-            PlanError::because(format!("line {line}: {}", e.message().replace('\n', " ")))
+            Invalid::because(format!("line {line}: {}", e.message().replace('\n', " ")))
         })
     }
 
@@ -160,7 +160,7 @@ impl Scenario {
     ///
     /// # Errors
     /// Returns an error for the first invalid field.
-    pub fn plans(&self) -> Result<Vec<(f64, Plan)>, PlanError> {
+    pub fn plans(&self) -> Result<Vec<(f64, Plan)>, Invalid> {
         let wrong = |field: &'static str, what: String| Err(Invalid::because(what).in_field(field));
         if self.classes.is_empty() || self.classes.len() > MOST_CLASSES {
             let n = self.classes.len();

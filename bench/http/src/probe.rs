@@ -226,9 +226,10 @@ async fn visit(
     };
     let socket = UdpSocket::bind(wildcard_address(origin.address()))?;
     let endpoint = Endpoint::on_tokio(socket, settings)?;
-    let connecting = endpoint
-        .connect(origin.address(), origin.server_name(), None, None)
-        .map_err(|why| LoadError::Unreachable(origin.clone(), HandshakeError::not_started(why)))?;
+    let connecting =
+        endpoint.connect(origin.address(), origin.server_name(), None, None).map_err(|why| {
+            LoadError::Unreachable(origin.clone(), Box::new(HandshakeError::not_started(why)))
+        })?;
     let visited = tokio::time::timeout(options.timeout, run_requests(connecting, url, options))
         .await
         .unwrap_or(Err(ProbeError::TimedOut(options.timeout)));

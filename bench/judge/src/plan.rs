@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_experiments::scenario::PlanError;
+use fathom_cc::Invalid;
 use fathom_experiments::study::{Study, StudyRun};
 use fathom_netsim::backend::Backend;
 use fathom_stacks::{Controller, Stack};
@@ -91,25 +91,23 @@ impl JudgePlan {
     /// # Errors
     /// Returns an error, in one line, if a controller does not exist or cannot run on the stack, or
     /// if no criterion or test matches a requested name.
-    pub fn new(mut battery: Battery, mut settings: Settings) -> Result<Self, PlanError> {
+    pub fn new(mut battery: Battery, mut settings: Settings) -> Result<Self, Invalid> {
         let spec = |text: &str| {
-            Controller::read(text, settings.stack).map(|c| c.spec()).map_err(PlanError::from)
+            Controller::read(text, settings.stack).map(|c| c.spec()).map_err(Invalid::from)
         };
         let controller = spec(&settings.controller)?;
         let mut against = Vec::new();
         for text in &settings.against {
             let spec = spec(text)?;
             if against.contains(&spec) {
-                return Err(PlanError::because(format!("'{spec}' is named twice; name it once"))
+                return Err(Invalid::because(format!("'{spec}' is named twice; name it once"))
                     .in_field("against"));
             }
             against.push(spec);
         }
         if against.is_empty() {
-            return Err(PlanError::because(
-                "name at least one controller, such as cubic".to_owned(),
-            )
-            .in_field("against"));
+            return Err(Invalid::because("name at least one controller, such as cubic".to_owned())
+                .in_field("against"));
         }
         (settings.controller, settings.against) = (controller, against);
         let sections: Vec<String> =
@@ -119,7 +117,7 @@ impl JudgePlan {
                 || battery.test_names(|_| true).contains(of)
         };
         if let Some(unknown) = settings.only.iter().find(|of| !exists(of)) {
-            return Err(PlanError::because(format!(
+            return Err(Invalid::because(format!(
                 "'{unknown}' is neither a section nor a test; write one of {}, or 5.2.1/one-to-one, as --criteria lists them",
                 sections.join(", ")
             )).in_field("only"));
@@ -140,7 +138,7 @@ impl JudgePlan {
     }
 
     /// Returns the runs of all tests that can run on the stack.
-    fn all_runs(&self) -> Result<Vec<StudyRun>, PlanError> {
+    fn all_runs(&self) -> Result<Vec<StudyRun>, Invalid> {
         let mut runs = Vec::new();
         for criterion in &self.battery.criteria {
             for test in &criterion.tests {
@@ -161,10 +159,10 @@ impl JudgePlan {
     }
 
     /// Returns a test as a study; `None` if the stack lacks something that the test needs.
-    fn study(&self, name: &str, test: &Test) -> Result<Option<Study>, PlanError> {
+    fn study(&self, name: &str, test: &Test) -> Result<Option<Study>, Invalid> {
         let Settings { controller, against, stack, depth, seeds, backend, .. } = &self.settings;
         let scenario =
-            toml::to_string(&test.scenario).map_err(|e| PlanError::because(e.to_string()))?;
+            toml::to_string(&test.scenario).map_err(|e| Invalid::because(e.to_string()))?;
         let uses = |axis: &str| {
             scenario.contains(&format!("${axis}")) || scenario.contains(&format!("${{{axis}}}"))
         };
@@ -201,7 +199,7 @@ impl JudgePlan {
         study.insert("seeds".to_owned(), Value::Integer(seeds.unwrap_or(depth.seeds()) as i64));
         study.insert("sweep".to_owned(), Value::Table(sweep));
         study.insert("scenario".to_owned(), Value::Table(scenario));
-        let text = toml::to_string(&study).map_err(|e| PlanError::because(e.to_string()))?;
+        let text = toml::to_string(&study).map_err(|e| Invalid::because(e.to_string()))?;
         let study = Study::from_toml(name, &text).map_err(|e| e.in_field(name.to_owned()))?;
         Ok(Some(if *backend == Backend::Virtual { study } else { study.as_far_as(*backend) }))
     }
@@ -234,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    fn plan(only: &str, backend: Backend, scale: f64) -> Result<JudgePlan, PlanError> {
+    fn plan(only: &str, backend: Backend, scale: f64) -> Result<JudgePlan, Invalid> {
         let settings = Settings {
             controller: "vegas".to_owned(),
             against: vec!["cubic".to_owned()],

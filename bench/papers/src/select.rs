@@ -1,6 +1,6 @@
 //! Selection of tables and figures from user input: names, lists and ranges.
 
-use fathom_experiments::scenario::PlanError;
+use fathom_cc::Invalid;
 
 use super::{ArtefactSpec, Paper};
 
@@ -8,12 +8,12 @@ use super::{ArtefactSpec, Paper};
 ///
 /// # Errors
 /// Returns an error with the names of all papers if there is no such paper.
-pub fn find<'p>(papers: &'p [Paper], name: &str) -> Result<&'p Paper, PlanError> {
+pub fn find<'p>(papers: &'p [Paper], name: &str) -> Result<&'p Paper, Invalid> {
     papers.iter().find(|paper| paper.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
         let known: Vec<&str> = papers.iter().map(|paper| paper.name).collect();
         let known =
             if known.is_empty() { "none of this build".to_owned() } else { known.join(", ") };
-        PlanError::because(format!("no paper '{name}' is reproduced here; write one of {known}"))
+        Invalid::because(format!("no paper '{name}' is reproduced here; write one of {known}"))
     })
 }
 
@@ -28,7 +28,7 @@ pub fn select<'p>(
     paper: &'p Paper,
     figures: &[String],
     tables: &[String],
-) -> Result<Vec<&'p ArtefactSpec>, PlanError> {
+) -> Result<Vec<&'p ArtefactSpec>, Invalid> {
     if figures.is_empty() && tables.is_empty() {
         return Ok(paper.artefacts.iter().collect());
     }
@@ -45,10 +45,10 @@ pub fn select<'p>(
     Ok(paper.artefacts.iter().filter(|wanted| chosen.contains(&wanted.id)).collect())
 }
 
-fn unknown(paper: &Paper, kind: &str, piece: &str) -> PlanError {
+fn unknown(paper: &Paper, kind: &str, piece: &str) -> Invalid {
     let ids: Vec<&str> = paper.artefacts.iter().map(|wanted| wanted.id).collect();
     let ids = if ids.is_empty() { "nothing".to_owned() } else { ids.join(", ") };
-    PlanError::because(format!(
+    Invalid::because(format!(
         "no {kind} '{piece}' of {} is reproduced here; there are {ids}",
         paper.name
     ))
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::testing::PAPERS;
 
-    fn ids(figures: &[&str], tables: &[&str]) -> Result<Vec<&'static str>, PlanError> {
+    fn ids(figures: &[&str], tables: &[&str]) -> Result<Vec<&'static str>, Invalid> {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let chosen = select(&PAPERS[0], &owned(figures), &owned(tables))?;
         Ok(chosen.into_iter().map(|wanted| wanted.id).collect())

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fathom_experiments::scenario::PlanError;
+use fathom_cc::Invalid;
 use fathom_experiments::stack::Stack;
 use fathom_experiments::study::{Study, StudyRun, estimate, shipped, time_text};
 
@@ -30,9 +30,9 @@ pub struct StudyWork {
 
 impl Overrides {
     /// Returns one of the shipped studies.
-    pub(crate) fn named(&self, name: &str) -> Result<StudyWork, PlanError> {
+    pub(crate) fn named(&self, name: &str) -> Result<StudyWork, Invalid> {
         let text = shipped(name)
-            .ok_or_else(|| PlanError::because(format!("no study '{name}' is in this build")))?;
+            .ok_or_else(|| Invalid::because(format!("no study '{name}' is in this build")))?;
         let mut study = Study::from_toml(name, text)?;
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;
@@ -49,7 +49,7 @@ impl Overrides {
     ///
     /// # Errors
     /// Returns an error if scale or seeds are out of range, or if a study cannot run on the stack.
-    pub fn work(&self, wanted: &[&ArtefactSpec]) -> Result<Vec<StudyWork>, PlanError> {
+    pub fn work(&self, wanted: &[&ArtefactSpec]) -> Result<Vec<StudyWork>, Invalid> {
         let mut names: Vec<&str> = Vec::new();
         for name in wanted.iter().flat_map(|wanted| wanted.studies) {
             if !names.contains(name) {
@@ -88,7 +88,7 @@ pub fn cost(work: &[StudyWork]) -> String {
 ///
 /// # Errors
 /// Returns errors as [`Overrides::work`] does.
-pub fn list(papers: &[Paper], overrides: &Overrides, cores: usize) -> Result<String, PlanError> {
+pub fn list(papers: &[Paper], overrides: &Overrides, cores: usize) -> Result<String, Invalid> {
     let mut text = String::new();
     for paper in papers {
         // Writing to a string cannot fail, here and below.

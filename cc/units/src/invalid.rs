@@ -2,12 +2,20 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 /// A value that was refused: in which field, what is wrong with it, and what to write instead.
 ///
-/// It displays as one line, `field: 'value' problem; hint`, without the parts that are empty.
+/// It displays as one line, `field: 'value' problem; hint`, without the parts that are empty. It is
+/// as large as a pointer, so that results with it stay small; its parts are fields of
+/// [`InvalidParts`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Invalid {
+pub struct Invalid(Box<InvalidParts>);
+
+/// The parts of an [`Invalid`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InvalidParts {
     /// Names of the fields around the value, the outermost first.
     pub fields: Vec<Cow<'static, str>>,
     /// The value as written, on one line and at most 60 characters of it; none if the problem is
@@ -22,13 +30,17 @@ pub struct Invalid {
 impl Invalid {
     /// Refuses `value`. `problem` continues a sentence about it, such as `is not a rate`.
     pub fn value(value: &str, problem: impl Into<Cow<'static, str>>) -> Self {
-        Self { value: Some(shown(value)), problem: problem.into(), ..Self::default() }
+        Self::of(Some(shown(value)), problem.into())
     }
 
     /// Refuses something that is not one value, such as two options together. `problem` is a whole
     /// sentence.
     pub fn because(problem: impl Into<Cow<'static, str>>) -> Self {
-        Self { problem: problem.into(), ..Self::default() }
+        Self::of(None, problem.into())
+    }
+
+    fn of(value: Option<String>, problem: Cow<'static, str>) -> Self {
+        Self(Box::new(InvalidParts { value, problem, ..InvalidParts::default() }))
     }
 
     /// Adds what to write instead.
@@ -67,6 +79,20 @@ impl Invalid {
         };
         self.fields[0] = field.to_owned().into();
         Ok(self)
+    }
+}
+
+impl Deref for Invalid {
+    type Target = InvalidParts;
+
+    fn deref(&self) -> &InvalidParts {
+        &self.0
+    }
+}
+
+impl DerefMut for Invalid {
+    fn deref_mut(&mut self) -> &mut InvalidParts {
+        &mut self.0
     }
 }
 

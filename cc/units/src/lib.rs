@@ -3,7 +3,7 @@
 mod invalid;
 pub mod math;
 
-pub use invalid::Invalid;
+pub use invalid::{Invalid, InvalidParts};
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -6,15 +6,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fathom_cc::Rate;
+use fathom_cc::{Invalid, Rate};
 use parking_lot::Mutex;
 
 use super::plan::{Checked, Plan};
 use super::responses::ResponseLog;
 use super::result::{ComparedRun, Comparison, Missing, Reference, name};
 use crate::scenario::{
-    Cost, Outcome, PlanError, Progress, ResponseSpool, RunControl, RunError, ScenarioError,
-    check_loads, run_with,
+    Cost, Outcome, Progress, ResponseSpool, RunControl, RunError, ScenarioError, check_loads,
+    run_with,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::{Event, Location, RunOptions, StudyRun, execute};
@@ -126,7 +126,7 @@ pub fn compare_with(
             })
         },
     );
-    let executed = executed.map_err(|e| PlanError::because(e.to_string()))?;
+    let executed = executed.map_err(|e| Invalid::because(e.to_string()))?;
     let mut outcomes: BTreeMap<String, Outcome> =
         executed.results.into_iter().map(|of| (of.fingerprint, of.outcome)).collect();
     let mut errors: BTreeMap<usize, ScenarioError> = executed.failed.into_iter().collect();
@@ -238,7 +238,7 @@ fn compared(
 fn of_option(e: ScenarioError) -> ScenarioError {
     let ScenarioError::Rate { error, .. } = e else { return e };
     let change = if error.is_too_high() { "lower" } else { "raise" };
-    PlanError::because(format!("{}; {change} --load, or the rate of the link", error.finding()))
+    Invalid::because(format!("{}; {change} --load, or the rate of the link", error.finding()))
         .in_field("load")
         .into()
 }

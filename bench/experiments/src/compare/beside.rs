@@ -1,11 +1,11 @@
 //! Cross traffic of a comparison: other flows that use the path in every run.
 
-use fathom_cc::{Rate, catalogue};
+use fathom_cc::{Invalid, Rate, catalogue};
 use fathom_netsim::path::parse_rate;
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
 use crate::scenario::{
-    BackgroundSpec, InField, PlanError, Shaping, TcpSettings, Timestamps, TrafficSpec, provided,
+    BackgroundSpec, InField, Shaping, TcpSettings, Timestamps, TrafficSpec, provided,
 };
 use crate::stack::{Controller, ControllerSpec, DATAGRAM, Stack};
 
@@ -33,9 +33,9 @@ const PREFIX: &str = "beside ";
 const MOST: u64 = 1_000;
 
 impl Beside {
-    pub(crate) fn read(text: &str) -> Result<Self, PlanError> {
+    pub(crate) fn read(text: &str) -> Result<Self, Invalid> {
         let wrong = |why: String| {
-            PlanError::because(format!(
+            Invalid::because(format!(
                 "'{}' {why}; write a controller and how many flows, such as cubic:2 or native:bbr:1; tcp:2 or tcp-reno:1; or udp:2Mbps",
                 text.escape_debug()
             )).in_field("beside")
@@ -77,14 +77,14 @@ impl Beside {
         stack: Stack,
         timestamps: Timestamps,
         shaping: Shaping,
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), Invalid> {
         let Self::Flows { tcp, controller, .. } = self else { return Ok(()) };
         let stack = if *tcp { Stack::Tcp } else { stack };
         let read = Controller::read(controller, stack).in_field("beside")?;
         match read {
             Controller::Fathom(config) => config
                 .check(provided(stack, timestamps, shaping, &TcpSettings::default()))
-                .map_err(|e| PlanError::because(e.to_string()).in_field("beside")),
+                .map_err(|e| Invalid::because(e.to_string()).in_field("beside")),
             Controller::Native(_) => Ok(()),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use fathom_cc::Rate;
+use fathom_cc::{Invalid, Rate};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::QueueSpec;
 use serde::de::Error;
@@ -16,7 +16,7 @@ use super::beside;
 use super::plan::{AUTO, Checked, FORWARD, Plan};
 use super::to_study::study_document;
 use crate::scenario::{
-    KeepSpec, PlanError, ScenarioSpec, Workload, parse_load, parse_responses, split_options,
+    KeepSpec, ScenarioSpec, Workload, parse_load, parse_responses, split_options,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::{ReportSpec, Study};
@@ -30,16 +30,16 @@ impl Plan {
     /// # Errors
     /// Returns the first error in the text with its line number, or an error that names the part of
     /// the study that `fathom compare` does not run. Both are one line.
-    pub fn from_toml(text: &str) -> Result<Self, PlanError> {
+    pub fn from_toml(text: &str) -> Result<Self, Invalid> {
         let study = Study::from_toml("compare", text)?;
         if study.absent > 0 {
             let absent = study.absent;
-            return Err(PlanError::because(format!(
+            return Err(Invalid::because(format!(
                 "this build lacks the stack of {absent} combinations; leave them out, or build with --features quiche"
             )).in_field("sweep"));
         }
         if study.report != ReportSpec::default() {
-            return Err(PlanError::because(
+            return Err(Invalid::because(
                 "'fathom compare' has its own report; leave the table out, or run the study with 'fathom plan run'",
             ).in_field("report"));
         }
@@ -47,11 +47,11 @@ impl Plan {
         let specs = study.specs();
         let plan = specs.first().and_then(|first| Self::described(&study, first, &specs));
         let mut plan = plan.ok_or_else(|| {
-            PlanError::because("'fathom compare' needs a group; write one")
+            Invalid::because("'fathom compare' needs a group; write one")
                 .in_field("scenario.traffic")
         })?;
         let checked = plan.check().map_err(|e| {
-            PlanError::because(format!(
+            Invalid::because(format!(
                 "'fathom compare' does not run it: {e}; other studies run with 'fathom plan run'"
             ))
         })?;
@@ -98,13 +98,11 @@ impl Plan {
     }
 
     /// Checks that this plan has the scenarios that it was read from.
-    fn check_same(&self, specs: &[&ScenarioSpec], checked: &Checked) -> Result<(), PlanError> {
+    fn check_same(&self, specs: &[&ScenarioSpec], checked: &Checked) -> Result<(), Invalid> {
         let own = self.study(checked)?;
         let own: Vec<_> = own.specs().into_iter().map(|spec| (candidate(spec), spec)).collect();
         let wrong = |what: String| {
-            PlanError::because(format!(
-                "{what}; change it, or run the study with 'fathom plan run'"
-            ))
+            Invalid::because(format!("{what}; change it, or run the study with 'fathom plan run'"))
         };
         for theirs in specs {
             let which = candidate(theirs);

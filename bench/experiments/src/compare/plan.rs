@@ -12,8 +12,8 @@ use fathom_netsim::queue::QueueSpec;
 
 use super::beside::Beside;
 use crate::scenario::{
-    Chain, Connections, InField, MaxWindow, Period, PlanError, Shaping, TcpSettings, Timestamps,
-    Web, WebLoad, Workload, check_gso, parse_load, provided,
+    Chain, Connections, InField, MaxWindow, Period, Shaping, TcpSettings, Timestamps, Web, WebLoad,
+    Workload, check_gso, parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::check_seeds;
@@ -159,8 +159,8 @@ impl Plan {
     ///
     /// # Errors
     /// Returns the first error, with the name of its field.
-    pub(crate) fn check(&self) -> Result<Checked, PlanError> {
-        let field = |name: &'static str, e: String| PlanError::because(e).in_field(name);
+    pub(crate) fn check(&self) -> Result<Checked, Invalid> {
+        let field = |name: &'static str, e: String| Invalid::because(e).in_field(name);
         let (low, high) = (100_000, 10_000_000_000u64);
         let rate = |name: &'static str, text: &str| {
             let rate: Rate = text.parse().in_field(name)?;
@@ -183,7 +183,7 @@ impl Plan {
         if let Some(twice) =
             (1..beside.len()).find(|i| beside[..*i].iter().any(|b| b.name() == beside[*i].name()))
         {
-            return Err(PlanError::because(format!(
+            return Err(Invalid::because(format!(
                 "'{}' is named twice; write how many flows, such as cubic:2",
                 self.beside[twice]
             ))
@@ -266,26 +266,26 @@ impl Plan {
     ///
     /// # Errors
     /// Returns an error that names the first such field.
-    fn refuse_unused_fields(&self, checked: &Checked) -> Result<(), PlanError> {
+    fn refuse_unused_fields(&self, checked: &Checked) -> Result<(), Invalid> {
         let web = matches!(checked.workload, Workload::Web(_));
         if self.reference != AUTO && !checked.has_reference() {
             let why =
                 if web { "only the built-in network has one" } else { "only packmime has one" };
-            return Err(PlanError::because(format!(
+            return Err(Invalid::because(format!(
                 "{why}, and nothing runs on an uncongested network"
             ))
             .hint("leave it out")
             .in_field("reference"));
         }
         if self.server_delay && !web {
-            return Err(PlanError::because("only packmime has it")
+            return Err(Invalid::because("only packmime has it")
                 .hint("leave it out, or write workload = \"packmime\"")
                 .in_field("server-delay"));
         }
         let keeps = !checked.workload.model().own_fields().contains(&"connections");
         if self.connections == Connections::Persistent && keeps {
             let kind = self.kind();
-            return Err(PlanError::because(format!(
+            return Err(Invalid::because(format!(
                 "a client of {kind} keeps its one connection anyway"
             ))
             .hint("leave 'persistent' out")
@@ -324,7 +324,7 @@ impl Plan {
     ///
     /// # Errors
     /// Returns the first error.
-    pub fn validate(&self) -> Result<usize, PlanError> {
+    pub fn validate(&self) -> Result<usize, Invalid> {
         self.validate_given(&[])
     }
 
@@ -357,7 +357,7 @@ impl Plan {
     }
 
     /// Returns the checked path; `None` on the built-in network.
-    fn checked_path(&self) -> Result<Option<CheckedPath>, PlanError> {
+    fn checked_path(&self) -> Result<Option<CheckedPath>, Invalid> {
         if self.path.is_empty() {
             return Ok(None);
         }
@@ -371,13 +371,13 @@ impl Plan {
             let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
             queues
                 .try_for_each(fathom_netsim::backend::netem::has)
-                .map_err(|e| wrong(PlanError::because(e.to_string()).in_field("queue")))?;
+                .map_err(|e| wrong(Invalid::because(e.to_string()).in_field("queue")))?;
         }
         Ok(Some(path))
     }
 
     /// Returns the workload on a link of this rate, as a scenario writes it and as it is parsed.
-    pub(super) fn workload(&self, link: Rate) -> Result<(String, Workload), PlanError> {
+    pub(super) fn workload(&self, link: Rate) -> Result<(String, Workload), Invalid> {
         let part = parse_load(&self.load).in_field("load")?;
         // Rounds to the percentage as written: 0.55 * 100.0 is not 55.
         let percent = (part * 1e12).round() / 1e10;
@@ -408,19 +408,19 @@ impl Plan {
                     || (workload.requests().is_none() && workload.model().load().is_none())
                     || !workload.ends() =>
             {
-                Err(PlanError::because(format!(
+                Err(Invalid::because(format!(
                     "'{}' never ends, or needs its load as a separate option; write packmime, page, media, upload or bulk, or one with numbers such as bulk:4x10MB@100ms",
                     self.workload
                 )).in_field("workload"))
             }
             Ok(workload) if workload.model().period() != Period::default() => {
-                Err(PlanError::because(format!(
+                Err(Invalid::because(format!(
                     "'{}' makes requests during only a part of the run, but a comparison ends after a number of responses; leave 'from' and 'to' out, or write a study",
                     self.workload
                 )).in_field("workload"))
             }
             Ok(workload) if workload.requests().is_some_and(|n| n > MOST_RESPONSES) => {
-                Err(PlanError::because(format!(
+                Err(Invalid::because(format!(
                     "'{}' makes more than {MOST_RESPONSES} responses; write a shorter one",
                     self.workload
                 )).in_field("workload"))
@@ -429,41 +429,39 @@ impl Plan {
             Err(e) if !options.is_empty() || e.fields.iter().any(|field| field == "responses") => {
                 Err(e.in_field("workload"))
             }
-            Err(_) => Err(PlanError::because(format!(
+            Err(_) => Err(Invalid::because(format!(
                 "'{}' is not a workload; write packmime, page, media, upload or bulk, or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s",
                 self.workload.escape_debug()
             )).in_field("workload")),
         }
     }
 
-    fn runs(&self) -> Result<Vec<(Stack, Controller)>, PlanError> {
-        let wrong = |e: String| PlanError::because(e).in_field("controllers");
+    fn runs(&self) -> Result<Vec<(Stack, Controller)>, Invalid> {
+        let wrong = |e: String| Invalid::because(e).in_field("controllers");
         if self.controllers.is_empty() {
             return Err(
-                PlanError::because("name at least one, such as reno,sync").in_field("controllers")
+                Invalid::because("name at least one, such as reno,sync").in_field("controllers")
             );
         }
         if self.backends.is_empty() {
-            return Err(
-                PlanError::because("name at least one, such as virtual").in_field("backends")
-            );
+            return Err(Invalid::because("name at least one, such as virtual").in_field("backends"));
         }
         if let Some(twice) =
             (1..self.backends.len()).find(|i| self.backends[..*i].contains(&self.backends[*i]))
         {
-            return Err(PlanError::because(format!(
+            return Err(Invalid::because(format!(
                 "'{}' is named twice; name it once",
                 self.backends[twice]
             ))
             .in_field("backends"));
         }
         if self.stacks.is_empty() {
-            return Err(PlanError::because("name at least one, such as quinn").in_field("stacks"));
+            return Err(Invalid::because("name at least one, such as quinn").in_field("stacks"));
         }
         let mut runs: Vec<(Stack, Controller)> = Vec::new();
         for (i, stack) in self.stacks.iter().enumerate() {
             if self.stacks[..i].contains(stack) {
-                return Err(PlanError::because(format!("'{stack}' is named twice; name it once"))
+                return Err(Invalid::because(format!("'{stack}' is named twice; name it once"))
                     .in_field("stacks"));
             }
             for spec in &self.controllers {

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use fathom_cc::Rate;
 use fathom_cc::units::duration_text;
+use fathom_cc::{Invalid, Rate};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::sim::WIRE_OVERHEAD;
 use fathom_traffic::Arrivals;
@@ -14,8 +14,7 @@ use toml::{Table, Value};
 
 use super::plan::{Checked, FORWARD, Plan, REVERSE};
 use crate::scenario::{
-    AccessSpec, KeepSpec, NetworkSpec, PlanError, ScenarioSpec, TcpSpec, TrafficSpec, Workload,
-    check_used,
+    AccessSpec, KeepSpec, NetworkSpec, ScenarioSpec, TcpSpec, TrafficSpec, Workload, check_used,
 };
 use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
 use crate::study::{Axis, Study};
@@ -32,7 +31,7 @@ impl Plan {
     ///
     /// # Errors
     /// Returns the first error of a scenario.
-    pub(super) fn study(&self, checked: &Checked) -> Result<Study, PlanError> {
+    pub(super) fn study(&self, checked: &Checked) -> Result<Study, Invalid> {
         let written = self.written_controllers(checked);
         let of_backend = |backend: &Backend| {
             let runs = checked.runs.iter().zip(written.iter().cycle());
@@ -77,8 +76,8 @@ impl Plan {
     ///
     /// # Errors
     /// Returns an error if the plan is wrong.
-    pub fn study_text(&self) -> Result<String, PlanError> {
-        toml::to_string(&study_document(self)?).map_err(|e| PlanError::because(e.to_string()))
+    pub fn study_text(&self) -> Result<String, Invalid> {
+        toml::to_string(&study_document(self)?).map_err(|e| Invalid::because(e.to_string()))
     }
 
     /// Returns the study of the single run on the uncongested network: Reno on the first stack,
@@ -87,10 +86,10 @@ impl Plan {
     ///
     /// # Errors
     /// Returns the first error of its scenario.
-    pub(super) fn reference_study(&self, checked: &Checked) -> Result<Option<Study>, PlanError> {
+    pub(super) fn reference_study(&self, checked: &Checked) -> Result<Option<Study>, Invalid> {
         let first = checked.runs.first().filter(|_| checked.has_reference());
         let Some((stack, _)) = first else { return Ok(None) };
-        let reno = Controller::reference(*stack).map_err(PlanError::from)?.spec();
+        let reno = Controller::reference(*stack).map_err(Invalid::from)?.spec();
         // This run is virtual, whatever the backends of the plan.
         let run = (Backend::Virtual, *stack, &reno);
         let points = vec![(BTreeMap::new(), self.scenario(checked, run, checked.reference))];
@@ -211,11 +210,11 @@ fn in_order<S: Serializer>(axes: &[Axis], to: S) -> Result<S::Ok, S::Error> {
 }
 
 /// Returns the study that runs a plan, as a document.
-pub(super) fn study_document(plan: &Plan) -> Result<StudyDocument, PlanError> {
+pub(super) fn study_document(plan: &Plan) -> Result<StudyDocument, Invalid> {
     let study = plan.study(&plan.check()?)?;
     let spec =
-        study.first_spec().ok_or_else(|| PlanError::because("none").in_field("controllers"))?;
-    let mut scenario = Table::try_from(spec).map_err(|e| PlanError::because(e.to_string()))?;
+        study.first_spec().ok_or_else(|| Invalid::because("none").in_field("controllers"))?;
+    let mut scenario = Table::try_from(spec).map_err(|e| Invalid::because(e.to_string()))?;
     scenario.iter_mut().for_each(|(_, value)| escape(value));
     for name in ["backend", "stack"] {
         scenario.insert(name.to_owned(), Value::String(format!("${name}")));

@@ -12,8 +12,10 @@
 //! No other option depends on the workload. This module refuses `load` and `responses`, and
 //! `Plan::check` (`plan.rs`) refuses the others.
 
+use fathom_cc::Invalid;
+
 use super::plan::{Checked, Plan};
-use crate::scenario::{PlanError, ResponseKind};
+use crate::scenario::ResponseKind;
 
 /// Check of an option: why it has no effect, and what to write instead; `None` if it has an effect.
 type Why = fn(&Plan, &Checked) -> Option<String>;
@@ -29,12 +31,12 @@ impl Plan {
     ///
     /// # Errors
     /// Returns an error if the plan is wrong, or names the first option without effect.
-    pub fn validate_given(&self, given: &[&str]) -> Result<usize, PlanError> {
+    pub fn validate_given(&self, given: &[&str]) -> Result<usize, Invalid> {
         let checked = self.check()?;
         self.study(&checked)?;
         for (name, why) in BY_NAME {
             if let Some(why) = given.contains(&name).then(|| why(self, &checked)).flatten() {
-                return Err(PlanError::because(why).in_field(name));
+                return Err(Invalid::because(why).in_field(name));
             }
         }
         let runs = checked.runs.len() * self.backends.len() * self.seeds as usize;

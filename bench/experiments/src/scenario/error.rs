@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-pub use fathom_cc::Invalid as PlanError;
+use fathom_cc::Invalid;
 use fathom_netsim::backend::BackendError;
 use fathom_netsim::path::PathEvent;
 use fathom_traffic::RateOutOfRange;
@@ -13,11 +13,11 @@ use crate::stack::SetupError;
 /// Names the field of an error.
 pub(crate) trait InField<T> {
     /// Names the field around the value that was refused, if one was.
-    fn in_field(self, name: impl Into<Cow<'static, str>>) -> Result<T, PlanError>;
+    fn in_field(self, name: impl Into<Cow<'static, str>>) -> Result<T, Invalid>;
 }
 
-impl<T, E: Into<PlanError>> InField<T> for Result<T, E> {
-    fn in_field(self, name: impl Into<Cow<'static, str>>) -> Result<T, PlanError> {
+impl<T, E: Into<Invalid>> InField<T> for Result<T, E> {
+    fn in_field(self, name: impl Into<Cow<'static, str>>) -> Result<T, Invalid> {
         self.map_err(|error| error.into().in_field(name))
     }
 }
@@ -99,7 +99,7 @@ impl RunError {
 pub enum ScenarioError {
     /// The plan is invalid. The user can fix it.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] Invalid),
     /// A group's load needs a rate outside the range of its traffic model. The user can fix it.
     #[error("traffic '{traffic}': workload: {error}")]
     Rate {

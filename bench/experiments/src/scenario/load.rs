@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use fathom_cc::{Rate, Time};
+use fathom_cc::{Invalid, Rate, Time};
 use fathom_metrics::round;
 use fathom_netsim::backend::Backend;
 use fathom_traffic::Object;
@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use super::chain::{Chain, ChainLink, DEEP};
 use super::workload::{Request, Source};
 use super::{
-    Bulk, ComputedLoad, Connections, MaxWindow, PlanError, ResponseKind, Scenario, ScenarioError,
-    Shaping, Stop, TcpSettings, Timestamps, Traffic, WebLoad, Workload,
+    Bulk, ComputedLoad, Connections, MaxWindow, ResponseKind, Scenario, ScenarioError, Shaping,
+    Stop, TcpSettings, Timestamps, Traffic, WebLoad, Workload,
 };
 use crate::stack::{Controller, Stack};
 
@@ -241,7 +241,7 @@ fn costs(
             queue: DEEP,
             back_queue: DEEP,
         };
-        let reference = Controller::reference(stack).map_err(PlanError::from)?;
+        let reference = Controller::reference(stack).map_err(Invalid::from)?;
         let download = Traffic {
             name: "download".into(),
             stack,

@@ -56,7 +56,7 @@ pub use background::{Background, BackgroundOutcome, Load};
 pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
 pub(crate) use error::InField;
-pub use error::{PlanError, RunError, ScenarioError};
+pub use error::{RunError, ScenarioError};
 pub use fathom_traffic::{Arrivals, PageShape};
 pub use limit_outcome::{LimitOutcome, LimitTimes, SentPackets};
 pub use outcome::{

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fathom_cc::Time;
+use fathom_cc::{Invalid, Time};
 use fathom_metrics::{Delivery, WindowTrace, verify};
 use fathom_netsim::backend::{self, Backend, RouterLink};
 use fathom_netsim::hash::StableHash;
@@ -30,8 +30,8 @@ use super::state::{ControllerGroup, RunState};
 use super::traffic::{Clients, Endpoints, IdlePool, Servers, TICK, drifts};
 use super::workload::largest;
 use super::{
-    ComputedLoad, Connections, PlanError, Resume, Resumption, RunError, SMALLEST_STOCK_DATAGRAM,
-    Scenario, ScenarioError, Shaping, Stop, Traffic, load,
+    ComputedLoad, Connections, Resume, Resumption, RunError, SMALLEST_STOCK_DATAGRAM, Scenario,
+    ScenarioError, Shaping, Stop, Traffic, load,
 };
 use crate::http::Identity;
 use crate::stack::{self, ClientClock, Controller, EndpointSettings, Stack};
@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
                 (self.links_of(group.from, group.to), self.links_of(group.to, group.from));
             let added = self.packet_level.add(&sim, group, down, up);
             added.map_err(|e| {
-                PlanError::because(e.to_string()).in_field(format!("background '{}'", group.name))
+                Invalid::because(e.to_string()).in_field(format!("background '{}'", group.name))
             })?;
         }
         Ok(())

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
+use fathom_cc::Invalid;
 use fathom_netsim::backend::Backend;
 use serde::Deserialize;
 use toml::Spanned;
@@ -11,7 +12,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 use super::key_text;
 use super::report::ReportSpec;
 use super::substitute::{AxisValue, SpannedError, Variables, is_name, scalar_text};
-use crate::scenario::{PlanError, Scenario, ScenarioSpec, check_used, renamed_field};
+use crate::scenario::{Scenario, ScenarioSpec, check_used, renamed_field};
 use crate::stack::Stack;
 
 /// Fields of a study.
@@ -114,13 +115,13 @@ impl Study {
     ///
     /// # Errors
     /// Returns the first error in the text as one line, with its line number if it has one.
-    pub fn from_toml(name: &str, text: &str) -> Result<Self, PlanError> {
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, Invalid> {
         let at_line = |error: SpannedError| {
             let line = 1 + text.as_bytes()[..error.span.start.min(text.len())]
                 .iter()
                 .filter(|b| **b == b'\n')
                 .count();
-            PlanError::because(format!("line {line}: {}", error.message.replace('\n', "; ")))
+            Invalid::because(format!("line {line}: {}", error.message.replace('\n', "; ")))
         };
         let table = DeTable::parse(text).map_err(|e| at_line(toml_error(&e)))?;
         let head = Head::read(&table).map_err(at_line)?;
@@ -165,14 +166,15 @@ impl Study {
         all_used(&head.axes, &used).map_err(at_line)?;
         let absent = match absent {
             Some((_, why)) if points.is_empty() => {
-                return Err(PlanError::because(why).in_field("stack"));
+                return Err(Invalid::because(why).in_field("stack"));
             }
             Some((count, _)) => count,
             None => 0,
         };
         if points.is_empty() {
-            return Err(PlanError::because("every combination is left out; leave out fewer")
-                .in_field("skip"));
+            return Err(
+                Invalid::because("every combination is left out; leave out fewer").in_field("skip")
+            );
         }
         let axes = head
             .axes
@@ -203,7 +205,7 @@ impl Study {
             Some((Err(e), stack)) if stack == OPTIONAL_STACK => {
                 Ok(Self { lacks: Some(format!("stack: {e}")), ..study })
             }
-            Some((Err(e), _)) => Err(PlanError::from(e).in_field("stack")),
+            Some((Err(e), _)) => Err(e.in_field("stack")),
         }
     }
 
@@ -216,7 +218,7 @@ impl Study {
         question: &str,
         axes: Vec<Axis>,
         points: Vec<(BTreeMap<String, String>, ScenarioSpec)>,
-    ) -> Result<Self, PlanError> {
+    ) -> Result<Self, Invalid> {
         let mut checked_points: Vec<Point> = Vec::new();
         for (key, spec) in points {
             let before = checked_points.last().filter(|before| before.spec.network == spec.network);
@@ -242,8 +244,8 @@ impl Study {
     }
 
     /// Checks that this build has the stack of the study.
-    pub(crate) fn check_built_in(&self) -> Result<(), PlanError> {
-        self.lacks.as_ref().map_or(Ok(()), |lacks| Err(PlanError::because(lacks.clone())))
+    pub(crate) fn check_built_in(&self) -> Result<(), Invalid> {
+        self.lacks.as_ref().map_or(Ok(()), |lacks| Err(Invalid::because(lacks.clone())))
     }
 
     /// Returns the scenario of the first combination as written.
@@ -265,7 +267,7 @@ impl Study {
     ///
     /// # Errors
     /// Returns an error if the number of seeds or the last seed is out of range.
-    pub fn with_seeds(mut self, seeds: u64) -> Result<Self, PlanError> {
+    pub fn with_seeds(mut self, seeds: u64) -> Result<Self, Invalid> {
         check_seeds(self.seed, seeds)?;
         self.seeds = seeds;
         Ok(self)
@@ -275,7 +277,7 @@ impl Study {
     ///
     /// # Errors
     /// Returns an error if the last seed is out of range.
-    pub fn with_seed(mut self, seed: u64) -> Result<Self, PlanError> {
+    pub fn with_seed(mut self, seed: u64) -> Result<Self, Invalid> {
         check_seeds(seed, self.seeds)?;
         self.seed = seed;
         Ok(self)
@@ -286,12 +288,12 @@ impl Study {
     /// # Errors
     /// Returns an error if the study compares stacks itself, or if a scenario is invalid on this
     /// stack, for example because a controller does not run on it.
-    pub fn with_stack(mut self, stack: Stack) -> Result<Self, PlanError> {
+    pub fn with_stack(mut self, stack: Stack) -> Result<Self, Invalid> {
         let own = |p: &Point| p.spec.traffic.iter().any(|traffic| traffic.stack.is_some());
         if self.absent > 0
             || self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack || own(p))
         {
-            return Err(PlanError::because("this study compares stacks itself; leave --stack out")
+            return Err(Invalid::because("this study compares stacks itself; leave --stack out")
                 .in_field("stack"));
         }
         for point in &mut self.points {
@@ -308,7 +310,7 @@ impl Study {
     /// # Errors
     /// Returns an error if a scenario is invalid on this backend, for example because of its queue
     /// or GSO.
-    pub fn with_backend(mut self, backend: Backend) -> Result<Self, PlanError> {
+    pub fn with_backend(mut self, backend: Backend) -> Result<Self, Invalid> {
         for point in &mut self.points {
             point.spec.backend = backend;
             point.scenario = checked(&point.key, &point.spec)?;
@@ -332,12 +334,12 @@ impl Study {
 }
 
 /// Returns an error if an option has no effect in any combination.
-fn check_points(points: &[Point]) -> Result<(), PlanError> {
+fn check_points(points: &[Point]) -> Result<(), Invalid> {
     let scenarios: Vec<&Scenario> = points.iter().map(|point| &point.scenario).collect();
     check_used(&scenarios, "scenario.network.path")
 }
 
-fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenario, PlanError> {
+fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenario, Invalid> {
     spec.check().map_err(|e| if key.is_empty() { e } else { e.in_field(key_text(key)) })
 }
 
@@ -349,25 +351,25 @@ fn toml_error(e: &toml::de::Error) -> SpannedError {
 ///
 /// # Errors
 /// Returns an error if the number of seeds or the last seed is out of range.
-pub(crate) fn check_seeds(first: u64, seeds: u64) -> Result<RangeInclusive<u64>, PlanError> {
+pub(crate) fn check_seeds(first: u64, seeds: u64) -> Result<RangeInclusive<u64>, Invalid> {
     seeds_in_range(seeds).and_then(|_| check_last_seed(first, seeds))?;
     Ok(first..=first + (seeds - 1))
 }
 
-fn seeds_in_range(seeds: u64) -> Result<u64, PlanError> {
+fn seeds_in_range(seeds: u64) -> Result<u64, Invalid> {
     if (1..=MOST_SEEDS).contains(&seeds) {
         Ok(seeds)
     } else {
-        let wrong = PlanError::because(format!("{seeds} is out of range"));
+        let wrong = Invalid::because(format!("{seeds} is out of range"));
         Err(wrong.hint(format!("write 1 to {MOST_SEEDS}")).in_field("seeds"))
     }
 }
 
 /// Checks that the last seed fits a signed 64-bit integer, the type of integers in TOML and of
 /// seeds in data files.
-fn check_last_seed(first: u64, seeds: u64) -> Result<(), PlanError> {
+fn check_last_seed(first: u64, seeds: u64) -> Result<(), Invalid> {
     if first.saturating_add(seeds - 1) > i64::MAX as u64 {
-        let wrong = PlanError::because(format!("{first} is out of range"));
+        let wrong = Invalid::because(format!("{first} is out of range"));
         return Err(wrong.hint(format!("write 0 to {}", i64::MAX)).in_field("seed"));
     }
     Ok(())
@@ -489,13 +491,13 @@ fn number_of(
     name: &str,
     default: u64,
     range: &str,
-    check: impl Fn(u64) -> Result<u64, PlanError>,
+    check: impl Fn(u64) -> Result<u64, Invalid>,
 ) -> Result<u64, SpannedError> {
     let Some(value) = root.get(name) else { return Ok(default) };
-    let wrong = |e: PlanError| SpannedError::new(value.span(), e.to_string());
+    let wrong = |e: Invalid| SpannedError::new(value.span(), e.to_string());
     let number = value.get_ref().as_integer();
     let number = number.and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
-    let none = || PlanError::because(format!("write a number {range}")).in_field(name.to_owned());
+    let none = || Invalid::because(format!("write a number {range}")).in_field(name.to_owned());
     number.ok_or_else(none).and_then(check).map_err(wrong)
 }
 

@@ -5,12 +5,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use fathom_cc::Invalid;
 use fathom_netsim::hash::{StableHash, mix};
 use serde::{Deserialize, Serialize};
 
 use super::own_code::own_code_text;
 use super::{RESULTS_VERSION, Study, key_text};
-use crate::scenario::{MaxWindow, Outcome, PlanError, Scenario, Stop, Traffic, Workload};
+use crate::scenario::{MaxWindow, Outcome, Scenario, Stop, Traffic, Workload};
 use crate::stack::Stack;
 
 /// Smallest number of responses to which a scale shortens a run.
@@ -69,18 +70,17 @@ impl Study {
     /// # Errors
     /// Returns an error if the scale is out of range, or if this build lacks the stack of the
     /// study.
-    pub fn runs(&self, scale: f64) -> Result<Vec<StudyRun>, PlanError> {
+    pub fn runs(&self, scale: f64) -> Result<Vec<StudyRun>, Invalid> {
         self.check_built_in()?;
         if !(scale > 0.0 && scale <= 1.0) {
-            return Err(PlanError::because(format!(
+            return Err(Invalid::because(format!(
                 "{scale} is out of range; write a number above 0, at most 1, such as 0.1"
             ))
             .in_field("scale"));
         }
         let mut runs = Vec::new();
         for point in &self.points {
-            let text =
-                toml::to_string(&point.spec).map_err(|e| PlanError::because(e.to_string()))?;
+            let text = toml::to_string(&point.spec).map_err(|e| Invalid::because(e.to_string()))?;
             let scenario = scaled(&point.scenario, scale);
             let text = text + &path_text(&scenario) + &own_code_text(&scenario);
             for seed in self.seed..self.seed + self.seeds {
@@ -195,15 +195,15 @@ impl fmt::Display for Part {
 }
 
 impl FromStr for Part {
-    type Err = PlanError;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, PlanError> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         let read = || {
             let (index, of) = s.split_once('/')?;
             Self::new(index.parse().ok()?, of.parse().ok()?)
         };
         read().ok_or_else(|| {
-            PlanError::value(s, "is not a part").hint("write 2/5 for the second of five")
+            Invalid::value(s, "is not a part").hint("write 2/5 for the second of five")
         })
     }
 }
@@ -237,9 +237,9 @@ impl fmt::Display for RunFilter {
 }
 
 impl FromStr for RunFilter {
-    type Err = PlanError;
+    type Err = Invalid;
 
-    fn from_str(s: &str) -> Result<Self, PlanError> {
+    fn from_str(s: &str) -> Result<Self, Invalid> {
         match s.split_once('=').map(|(axis, value)| (axis.trim(), value.trim())) {
             Some((axis, value)) if !axis.is_empty() && !value.is_empty() => {
                 Ok(Self::Axis { axis: axis.to_owned(), value: value.to_owned() })
@@ -247,7 +247,7 @@ impl FromStr for RunFilter {
             None if s.trim().len() == 16 && s.trim().bytes().all(|b| b.is_ascii_hexdigit()) => {
                 Ok(Self::Fingerprint(s.trim().to_ascii_lowercase()))
             }
-            _ => Err(PlanError::value(s, "is neither a value of an axis nor a fingerprint").hint(
+            _ => Err(Invalid::value(s, "is neither a value of an axis nor a fingerprint").hint(
                 "write AXIS=VALUE, such as stack=quinn, or the 16 digits that 'fathom plan runs' prints",
             )),
         }
@@ -260,7 +260,7 @@ impl FromStr for RunFilter {
 /// # Errors
 /// Returns an error if no run has the axis, the value or the fingerprint. The error lists valid
 /// axes or values.
-pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, PlanError> {
+pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, Invalid> {
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut fingerprints: BTreeSet<&str> = BTreeSet::new();
     for filter in wanted {
@@ -276,7 +276,7 @@ pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, 
     }
     let there: BTreeSet<&str> = runs.iter().map(|run| run.fingerprint.as_str()).collect();
     if let Some(unknown) = fingerprints.iter().find(|wanted| !there.contains(*wanted)) {
-        return Err(PlanError::because(format!(
+        return Err(Invalid::because(format!(
             "no run has the fingerprint {unknown}; 'fathom plan runs' lists them, with the --scale, --seeds, --stack and --backend given to it"
         )).in_field("only"));
     }
@@ -290,7 +290,7 @@ pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, 
     Ok(runs.into_iter().zip(chosen).filter_map(|(run, chosen)| chosen.then_some(run)).collect())
 }
 
-fn check_value(runs: &[StudyRun], axis: &str, value: &str) -> Result<(), PlanError> {
+fn check_value(runs: &[StudyRun], axis: &str, value: &str) -> Result<(), Invalid> {
     let mut values: Vec<&str> =
         runs.iter().filter_map(|run| run.key.get(axis)).map(String::as_str).collect();
     if values.is_empty() {
@@ -301,14 +301,12 @@ fn check_value(runs: &[StudyRun], axis: &str, value: &str) -> Result<(), PlanErr
         } else {
             format!("write one of {}", axes.join(", "))
         };
-        return Err(
-            PlanError::because(format!("there is no axis '{axis}'; {hint}")).in_field("only")
-        );
+        return Err(Invalid::because(format!("there is no axis '{axis}'; {hint}")).in_field("only"));
     }
     if !values.contains(&value) {
         values.sort_unstable();
         values.dedup();
-        return Err(PlanError::because(format!(
+        return Err(Invalid::because(format!(
             "axis {axis} has no value '{value}'; write one of {}",
             values.join(", ")
         ))

@@ -213,12 +213,12 @@ pub enum LoadError {
     #[error("cannot set up the client: {0}")]
     Setup(#[from] fathom_stacks::SetupError),
     /// No connection to the server could be made.
-    #[error("cannot reach {0}: {1}{hint}", hint = if matches!(.1, HandshakeError::TimedOut(_)) {
+    #[error("cannot reach {0}: {1}{hint}", hint = if matches!(**.1, HandshakeError::TimedOut(_)) {
         "; is there a server that speaks HTTP/3?"
     } else {
         ""
     })]
-    Unreachable(Origin, HandshakeError),
+    Unreachable(Origin, Box<HandshakeError>),
     /// The run was stopped before the first connection was established.
     #[error("cannot reach {0}: stopped before it answered")]
     Stopped(Origin),

@@ -144,7 +144,7 @@ async fn drive<E: Endpoint>(
         ..
     } = config;
     tokio::select! {
-        found = check_reachable(&client, timeout, zero_rtt) => found.map_err(|why| LoadError::Unreachable(origin, why))?,
+        found = check_reachable(&client, timeout, zero_rtt) => found.map_err(|why| LoadError::Unreachable(origin, Box::new(why)))?,
         () = stopped(&mut stop) => return Err(LoadError::Stopped(origin)),
     }
     let stats =

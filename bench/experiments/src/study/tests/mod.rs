@@ -16,9 +16,7 @@ use super::table::by_key;
 use super::{
     Location, Part, RunFilter, RunState, Study, StudyRun, explain, only, part, status, table,
 };
-use crate::scenario::{
-    Cost, GroupOutcome, LinkOutcome, Outcome, PlanError, Progress, ScenarioError, Stop,
-};
+use crate::scenario::{Cost, GroupOutcome, LinkOutcome, Outcome, Progress, ScenarioError, Stop};
 use crate::stack::Stack;
 
 const STUDY: &str = r#"question = "Does it?"

@@ -1,5 +1,7 @@
 //! Tests of stored results, written by one process or many, and of the state of runs.
 
+use fathom_cc::Invalid;
+
 use super::*;
 
 /// A folder for one test, removed when the test ends.
@@ -110,7 +112,7 @@ fn a_failed_run_does_not_stop_the_others() {
     };
     let error = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         if run.key["flows"] == "20" {
-            return Err(ScenarioError::Plan(PlanError::because("no")));
+            return Err(ScenarioError::Plan(Invalid::because("no")));
         }
         Ok((fake(run), Cost::default()))
     });
