@@ -79,6 +79,8 @@ fn unplugged(_: &mut stock::Config, side: &SideConfig) {
 /// Both quiches have the same interface; only their types differ.
 macro_rules! ends {
     ($module:ident, $quiche:ident, $configure:path, $probe:expr) => {
+        // The tests of the derived quiche do not use its HTTP/3 functions.
+        #[allow(dead_code)]
         pub(crate) mod $module {
             use tokio::net::UdpSocket;
             use $quiche::h3::{self, Header, NameValue};
