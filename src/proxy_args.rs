@@ -7,10 +7,10 @@ use fathom_cc::Invalid;
 use fathom_cc::units::parse_nonzero_duration;
 use fathom_http::descriptors::Descriptors;
 use fathom_http::limits::Limits;
-use fathom_http::load::Trust;
 use fathom_http::metrics::Metrics;
 use fathom_http::proxy::{Proxy, ProxySettings, Upstream};
 use fathom_http::site::Site;
+use fathom_http::trust::Trust;
 
 use crate::{Failure, numbers};
 
@@ -69,6 +69,12 @@ impl ProxyArgs {
         let Some(upstream) = &self.proxy else { return Ok(site) };
         if root && self.proxy_path == "/" {
             let line = "--proxy answers all paths and leaves none to --root; name the paths to proxy, such as --proxy-path /api";
+            return Err(Failure::input(line));
+        }
+        if self.proxy_ca.is_some() && !upstream.uses_tls() {
+            let line = format!(
+                "--proxy-ca has no effect on --proxy {upstream}, which has no TLS; omit it, or name an https:// upstream"
+            );
             return Err(Failure::input(line));
         }
         let mut settings = ProxySettings::new(upstream.clone());

@@ -165,12 +165,13 @@ fn invalid_input_gives_one_line_with_a_hint() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let taken = taken.local_addr().expect("an address").to_string();
     let here = env!("CARGO_MANIFEST_DIR").to_owned() + "/Cargo.toml";
-    let cases: [(&[&str], &str); 26] = [
+    let cases: [(&[&str], &str); 27] = [
         (&["--proxy", "127.0.0.1:8080"], "http://127.0.0.1:8080"),
         (&["--proxy", "http://host/path"], "has a path"),
         (&["--proxy", "http://127.0.0.1:1", "--root", "src"], "--proxy-path"),
         (&["--proxy", "http://127.0.0.1:1", "--proxy-path", "api"], "/api"),
         (&["--proxy", "https://127.0.0.1:1", "--proxy-ca", &here], "PEM"),
+        (&["--proxy", "h2c://127.0.0.1:1", "--proxy-ca", &here], "has no TLS"),
         (&["--proxy-timeout", "1s"], "--proxy"),
         (&["--access-log", "/nowhere/log"], "a folder you can write to"),
         (&["--access-log", "-", "--access-log-format", "xml"], "combined or json"),

@@ -31,6 +31,11 @@ impl Upstream {
         self.scheme
     }
 
+    /// Returns whether connections to the server use TLS.
+    pub fn uses_tls(&self) -> bool {
+        self.scheme == Scheme::Https
+    }
+
     /// Returns the host and port to connect to. IPv6 addresses have no brackets.
     pub(super) fn address(&self) -> (&str, u16) {
         (self.host.trim_matches(['[', ']']), self.port)
