@@ -5,7 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use fathom_cc::Invalid;
-use fathom_http::load::{self, Trust};
+use fathom_http::load;
+use fathom_http::trust::Trust;
 use http::uri::Authority;
 
 use crate::Failure;

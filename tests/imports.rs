@@ -1,6 +1,6 @@
 //! Files of a crate import each other without circles: each can be read after those it uses.
 //!
-//! An import of a parent module or of a child does not count, and neither do test modules.
+//! An import of a parent module does not count, and neither do test modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -79,17 +79,31 @@ fn extend(trees: &mut [String], is_open: &mut bool, part: &str) {
     }
 }
 
+/// Returns the paths in a file's code, outside `use` lines, that begin with `crate`.
+fn inline_paths(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let of_crate = lines.flat_map(|line| line.split("crate::").skip(1));
+    let is_path = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    of_crate
+        .map(|rest| format!("crate::{}", rest.split(|c| !is_path(c)).next().unwrap_or_default()))
+        .collect()
+}
+
 /// Returns what each module imports of the others.
 fn imports(modules: &BTreeMap<Vec<String>, PathBuf>) -> Imports {
     let of = |module: &Vec<String>, file: &PathBuf| {
         let text = std::fs::read_to_string(file).expect("a source file");
         let mut used = BTreeSet::new();
-        for path in trees(&text).iter().flat_map(|tree| paths(tree)) {
+        let of_lines = trees(&text).iter().flat_map(|tree| paths(tree)).collect::<Vec<_>>();
+        for path in of_lines.into_iter().chain(inline_paths(&text)) {
             let mut words = path.split("::").map(str::to_owned).peekable();
             let mut base = module.clone();
             match words.peek().map(String::as_str) {
                 Some("crate") => base.clear(),
                 Some("self" | "super") => {}
+                Some(child) if modules.contains_key(&[&base[..], &[child.to_owned()]].concat()) => {
+                }
                 _ => continue,
             }
             while let Some(word) = words.next_if(|w| ["crate", "self", "super"].contains(&&**w)) {
@@ -101,7 +115,7 @@ fn imports(modules: &BTreeMap<Vec<String>, PathBuf>) -> Imports {
             while !modules.contains_key(&base) && !base.is_empty() {
                 base.pop();
             }
-            if !base.starts_with(module) && !module.starts_with(&base) {
+            if !module.starts_with(&base) {
                 used.insert(base);
             }
         }
@@ -157,6 +171,7 @@ fn circles_and_trees_are_recognised() {
                 #[cfg(test)]\nmod tests { use super::f; }";
     let all: Vec<String> = trees(text).iter().flat_map(|tree| paths(tree)).collect();
     assert_eq!(all, ["super::b::C", "super::b::D", "super::e", "crate::a::B"]);
+    assert_eq!(inline_paths("let x = crate::a::f(1); // crate::b::g"), ["crate::a::f"]);
     let module = |name: &str| vec![name.to_owned()];
     let imports = [("a", "b"), ("b", "c"), ("c", "b")]
         .map(|(from, to)| (module(from), BTreeSet::from([module(to)])));

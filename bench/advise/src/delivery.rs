@@ -1,6 +1,8 @@
 //! Bytes delivered by a connection over time, in bins, and the delivery rate while the path was
 //! full.
 
+use fathom_metrics::median;
+
 /// Maximum number of bins per connection; beyond it, pairs of bins are merged.
 const BINS: usize = 1 << 13;
 /// Initial width of a bin in milliseconds.
@@ -198,18 +200,15 @@ impl Bins {
                 full.push(w.rate());
             }
         }
-        Delivered {
-            full: crate::profile::median(&mut full),
-            highest: highest.filter(|rate| *rate > 0.0),
-        }
+        Delivered { full: median(&full), highest: highest.filter(|rate| *rate > 0.0) }
     }
 
     /// Returns the length of a window in milliseconds.
     fn window(&self, base: f64) -> f64 {
-        let mut gaps: Vec<f64> = (self.bins.windows(2))
+        let gaps: Vec<f64> = (self.bins.windows(2))
             .map(|pair| (pair[1].at - pair[0].at) as f64 * self.width)
             .collect();
-        let gap = crate::profile::median(&mut gaps).unwrap_or(0.0);
+        let gap = median(&gaps).unwrap_or(0.0);
         (ROUND_TRIPS * base).max(SHORTEST).max(LEAST_BINS * self.width).max(LEAST_SAMPLES * gap)
     }
 }

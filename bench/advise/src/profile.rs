@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::ptr;
 
+use fathom_metrics::median;
 use serde::Serialize;
 
 use crate::logs::Observed;
@@ -19,15 +20,6 @@ const APART: f64 = 1.5;
 const TOLERANCE: f64 = 1.1;
 /// Quantiles shown of distributions.
 pub(crate) const SHOWN: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
-
-/// Sorts the values and returns the median; for an even number of values, the mean of the middle
-/// two.
-pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let (low, high) =
-        (values.get(values.len().saturating_sub(1) / 2)?, values.get(values.len() / 2)?);
-    Some((low + high) / 2.0)
-}
 
 /// Returns the value that this fraction of the sorted values does not exceed.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
@@ -177,7 +169,7 @@ fn classes(all: &[Observation], most: usize) -> Vec<Class> {
 
 fn middle(group: &[Point<'_>]) -> [f64; 2] {
     [0, 1].map(|dim| {
-        median(&mut group.iter().map(|point| point.at[dim]).collect::<Vec<f64>>()).unwrap_or(0.0)
+        median(&group.iter().map(|point| point.at[dim]).collect::<Vec<f64>>()).unwrap_or(0.0)
     })
 }
 
@@ -187,7 +179,7 @@ fn class(group: &[Point<'_>], [rtt, rate]: [f64; 2], all: usize) -> Class {
     let with_loss: Vec<(f64, f64)> =
         group.iter().filter_map(|p| Some((p.of.random_loss?, p.of.sent.max(1) as f64))).collect();
     let packets: f64 = with_loss.iter().map(|(_, sent)| sent).sum();
-    let mut queues: Vec<f64> = group.iter().filter_map(|point| point.of.queue_bytes).collect();
+    let queues: Vec<f64> = group.iter().filter_map(|point| point.of.queue_bytes).collect();
     Class {
         share: group.len() as f64 / all as f64,
         connections: group.len(),
@@ -195,7 +187,7 @@ fn class(group: &[Point<'_>], [rtt, rate]: [f64; 2], all: usize) -> Class {
         rtt_ms: rtt.exp(),
         rate_bps: rate.exp(),
         loss: with_loss.iter().map(|(loss, sent)| loss * sent).sum::<f64>() / packets.max(1.0),
-        queue_bytes: median(&mut queues),
+        queue_bytes: median(&queues),
     }
 }
 
@@ -298,7 +290,7 @@ mod tests {
     #[test]
     fn medians_and_quantiles_match_hand_calculation() {
         assert_eq!(
-            (median(&mut []), median(&mut [3.0, 1.0]), median(&mut [5.0, 1.0, 2.0])),
+            (median(&[]), median(&[3.0, 1.0]), median(&[5.0, 1.0, 2.0])),
             (None, Some(2.0), Some(2.0))
         );
         let spread = Spread::of((1..=100).map(f64::from).collect());

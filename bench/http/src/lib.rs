@@ -27,6 +27,8 @@
 //! | `server/` | accepting connections, serving requests, shutdown |
 //! | `load/` | the load generator |
 //! | `probe.rs` | how a server reacts to the timestamp transport parameters |
+//! | `stop.rs` | the signal that stops the server or the load generator |
+//! | `trust.rs` | TLS of clients: certificate verification and session tickets |
 //! | `udp.rs` | UDP sockets with large buffers |
 
 pub mod access_log;
@@ -53,5 +55,7 @@ mod response;
 pub mod served_identity;
 pub mod server;
 pub mod site;
+mod stop;
 pub mod timestamps;
+pub mod trust;
 pub mod udp;

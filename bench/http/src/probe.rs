@@ -23,9 +23,10 @@ use http::{Request, Uri};
 use rustls::ClientConfig;
 
 use crate::handshake_error::HandshakeError;
+use crate::http3::NO_ERROR;
 use crate::http3::{self, Closer};
-use crate::load::{LoadError, Origin, Trust, wildcard_address};
-use crate::server::NO_ERROR;
+use crate::load::{LoadError, Origin, wildcard_address};
+use crate::trust::Trust;
 
 /// Time to wait for a closed connection to drain.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

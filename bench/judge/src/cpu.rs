@@ -7,7 +7,7 @@ use std::hint::black_box;
 use fathom_ack_cost::QuinnLoad;
 use fathom_cc::Invalid;
 use fathom_cc::testing::ack_load::{FRAMES, acknowledge_all, fresh};
-use fathom_metrics::Estimate;
+use fathom_metrics::{Estimate, median};
 use fathom_stacks::{Controller, Stack};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -76,8 +76,8 @@ pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, Invalid> {
     let percent_of_reference = Estimate::of(&percent)
         .ok_or(Invalid::because("this machine's CPU clock does not advance"))?;
     Ok(CpuPerAck {
-        nanoseconds: median(own),
-        reference_nanoseconds: median(reference),
+        nanoseconds: median(&own).unwrap_or_default(),
+        reference_nanoseconds: median(&reference).unwrap_or_default(),
         verdict: Verdict::of(
             percent_of_reference.interval(),
             &plan.battery.thresholds[CPU_PER_ACK],
@@ -112,11 +112,6 @@ fn load(spec: &str, stack: Stack) -> Result<Load, Invalid> {
 fn thread_nanoseconds() -> u64 {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     t.tv_sec.unsigned_abs() * 1_000_000_000 + t.tv_nsec.unsigned_abs()
-}
-
-fn median(mut of: Vec<f64>) -> f64 {
-    of.sort_by(f64::total_cmp);
-    of[of.len() / 2]
 }
 
 #[cfg(test)]

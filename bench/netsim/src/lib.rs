@@ -7,9 +7,11 @@
 //! | module | contents |
 //! |---|---|
 //! | [`sim`] | clock, event queue, tasks, timers, sockets, flows and their addresses, the forwarding of packets |
+//! | `ecn` | the ECN codepoint of a packet |
 //! | [`link`] | a link: rate, counts and time series |
 //! | [`queue`] | queue disciplines, one file each |
 //! | [`path`] | paths as users write them; effects besides queueing: loss, jitter, traces, events |
+//! | `trace` | links whose rate follows a trace or a model |
 //! | `backend` | the same links in real time: the kernel's loopback, or the kernel's own links (netem) |
 //! | `relay` | the same links between UDP sockets of this host, for unsimulated programs |
 //! | `udp`, `kernel` | kernel UDP sockets with ECN; kernel counts of UDP drops and CPU time |
@@ -153,6 +155,7 @@
 mod adapters;
 #[cfg(feature = "real-time")]
 pub mod backend;
+mod ecn;
 pub mod hash;
 #[cfg(feature = "real-time")]
 pub mod kernel;
@@ -164,6 +167,7 @@ pub mod queue;
 pub mod relay;
 pub mod runtime;
 pub mod sim;
+mod trace;
 #[cfg(feature = "real-time")]
 pub mod udp;
 

@@ -12,6 +12,7 @@
 //! | `folder_state.rs` | limits and counts of a folder |
 //! | `writer.rs` | the writer thread |
 //! | `input.rs` | opens files and pipes, plain or compressed |
+//! | `logged_event.rs` | an event as readers get it |
 //! | `read/` | reads the file of any stack, event by event |
 //! | `title.rs` | a log's title: stack and controller |
 //! | `parsed_event.rs` | an event's content, independent of draft and stack |
@@ -26,6 +27,7 @@ mod event;
 mod folder;
 mod folder_state;
 mod input;
+mod logged_event;
 mod parsed_event;
 mod qvis;
 mod read;
@@ -39,12 +41,11 @@ pub use event::{
 pub use folder::{FolderError, Log, LogCounts, LogFolder};
 pub use folder_state::LogLimits;
 pub use input::{Input, InputReader};
+pub use logged_event::LoggedEvent;
 pub use parsed_event::{
     Direction, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, ParsedResponse,
     Phase, ResponseEnd, StreamData,
 };
 pub use qvis::{ExportError, export};
-pub use read::{
-    LoggedEvent, Malformed, ReadError, ReadProgress, Summary, foreign, read, read_input,
-};
+pub use read::{Malformed, ReadError, ReadProgress, Summary, foreign, read, read_input};
 pub use title::ServerTitle;

@@ -10,7 +10,7 @@
 
 use serde_json::Value;
 
-use crate::read::{LoggedEvent, number};
+use crate::logged_event::{LoggedEvent, number};
 
 /// A packet number space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

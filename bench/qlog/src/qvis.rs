@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::event::VantagePoint;
 use crate::input::Input;
-use crate::read::{LoggedEvent, ReadError, ReadProgress, Summary, number, read_input};
+use crate::logged_event::{LoggedEvent, number};
+use crate::read::{ReadError, ReadProgress, Summary, read_input};
 
 /// Maximum number of connections of a file that become traces; the file is read once for each.
 const CONNECTIONS: usize = 64;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use fathom_http::identity::IdentityError;
-use fathom_http::load::TrustError;
 use fathom_http::site::RootError;
+use fathom_http::trust::TrustError;
 use fathom_qlog::FolderError;
 use fathom_stacks::SetupError;
 

@@ -7,7 +7,7 @@ use boring::ssl::{SslContext, SslContextBuilder, SslMethod, SslVerifyMode, SslVe
 #[cfg(feature = "quiche")]
 use fathom_http::identity::log_secrets;
 use fathom_http::identity::{Identity, IdentityError, with_early_data};
-use fathom_http::load::{TicketStore, Trust, TrustError};
+use fathom_http::trust::{TicketStore, Trust, TrustError};
 #[cfg(feature = "quiche")]
 use fathom_stacks::BoringTls;
 use rustls::client::Resumption;

@@ -119,7 +119,7 @@ mod tests {
                 .unwrap();
         assert!(identity.server().is_ok());
         assert!(
-            fathom_http::load::Trust::File(certs.join("ca.pem"))
+            fathom_http::trust::Trust::File(certs.join("ca.pem"))
                 .tls_config(b"h3", rustls::crypto::ring::default_provider().into())
                 .is_ok()
         );

@@ -41,6 +41,9 @@ pub(crate) use message::{Peer, SectionLimits};
 
 use crate::limits::RESPONSE_BYTES;
 
+/// H3_NO_ERROR (RFC 9114 §8.1).
+pub(crate) const NO_ERROR: u32 = 0x100;
+
 /// Driver of a client's HTTP/3 connection: settings, GOAWAY.
 pub(crate) type Http3Driver<C> = h3::client::Connection<GuardedConnection<C>, Bytes>;
 

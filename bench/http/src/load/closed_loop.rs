@@ -14,7 +14,7 @@ use super::clock::now;
 use super::context::{LoadContext, timed_out};
 use super::pool::ConnectionPool;
 use super::request::{Failure, FailureKind, Request};
-use crate::server::stopped;
+use crate::stop::stopped;
 
 /// Wait after a request that broke off, so that a server that is down does not cause a busy loop.
 const BACK_OFF: Duration = Duration::from_millis(50);

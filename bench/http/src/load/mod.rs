@@ -9,7 +9,6 @@
 //! |---|---|
 //! | `target.rs` | URLs: the server and its address |
 //! | `arrivals.rs` | arrival times of an open loop: rates, traces |
-//! | `trust.rs` | TLS: certificate verification and session tickets |
 //! | `client.rs` | a client on any stack: its sockets and connections |
 //! | `session.rs` | one HTTP/3 connection, one request |
 //! | `context.rs` | state of a run that all requests share; connecting, 0-RTT |
@@ -40,7 +39,6 @@ mod run;
 mod saturation;
 mod session;
 mod target;
-mod trust;
 mod uplink_delay;
 
 use std::fmt;
@@ -51,6 +49,7 @@ use http::Uri;
 
 use crate::handshake_error::HandshakeError;
 pub use crate::timestamps::Timestamps;
+use crate::trust::{Trust, TrustError};
 pub use arrivals::{Arrival, Spacing, at_rate, trace};
 use fathom_stacks::Stack;
 pub use latency::LatencyHistogram;
@@ -61,7 +60,6 @@ pub use request_csv::COLUMNS;
 pub use run::run;
 pub use saturation::ClientSaturation;
 pub use target::{Origin, choose_address, host, port, urls, wildcard_address};
-pub use trust::{CertificateError, TicketStore, Trust, TrustError};
 
 /// Size of a pool of persistent connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::pacer::Pacer;
 use super::pool::StreamPool;
 use super::request::{Failure, Request};
 use super::session::Session;
-use crate::server::stopped;
+use crate::stop::stopped;
 
 /// Shortest time that a connection stays open to receive tickets for 0-RTT. The time is two round
 /// trips if these are longer.

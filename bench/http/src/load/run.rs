@@ -28,7 +28,8 @@ use super::saturation::ClientSaturation;
 use super::session::RequestFields;
 use super::{LoadConfig, LoadError, LoadReport, Outputs, PoolSize, Progress, Traffic};
 use crate::handshake_error::HandshakeError;
-use crate::server::{NO_ERROR, stopped};
+use crate::http3::NO_ERROR;
+use crate::stop::stopped;
 
 /// Interval at which progress is reported and CPU usage is read.
 const TICK: Duration = Duration::from_millis(100);

@@ -14,8 +14,8 @@ use super::clock::now;
 use super::load_stats::LoadStats;
 use super::request::{Failure, FailureKind, ResponseProgress};
 use crate::digest::{self, Digest};
+use crate::http3::NO_ERROR;
 use crate::http3::{self, Closer};
-use crate::server::NO_ERROR;
 
 /// Sender of requests.
 pub(super) type RequestSender<E> =

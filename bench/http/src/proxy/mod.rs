@@ -35,10 +35,10 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::limits::ClientPrefix;
-use crate::load::{Trust, TrustError};
 use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
 use crate::request::{self, RequestBodyError, SiteRequest};
 use crate::response::{self, Body, SiteResponse, plain};
+use crate::trust::{Trust, TrustError};
 use body::{BodyProgress, BoundedBody};
 use error_text::one_line;
 use framing::framing;
@@ -117,7 +117,7 @@ impl ProxySettings {
     /// # Errors
     /// Returns an error if there are no certificates to trust.
     pub fn trust(&mut self, trust: &Trust) -> Result<(), TrustError> {
-        if self.upstream.scheme() == Scheme::Https {
+        if self.upstream.uses_tls() {
             let mut tls =
                 trust.tls_config(b"h2", Arc::new(rustls::crypto::ring::default_provider()))?;
             tls.alpn_protocols.push(b"http/1.1".to_vec());
@@ -212,7 +212,7 @@ impl Refusal {
 impl Proxy {
     /// Returns a proxy for the upstream server of `settings`. Makes no connection yet.
     pub fn new(settings: ProxySettings, metrics: UpstreamMetrics) -> Self {
-        let tls = settings.tls.clone().filter(|_| settings.upstream.scheme() == Scheme::Https);
+        let tls = settings.tls.clone().filter(|_| settings.upstream.uses_tls());
         let pool = Pool::new(
             settings.upstream.clone(),
             tls,

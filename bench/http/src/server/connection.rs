@@ -19,20 +19,19 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::ServerContext;
 use super::activity::RequestActivity;
 use super::admission::AdmissionGuard;
 use super::memory_budget::ConnectionBudget;
 use super::request_body::H3Body;
 use super::response::{ConnectionContext, DeliveryOutcome, ResponseError, ResponseWriter, answer};
 use super::response_stream::{SharedStream, SharedStreamConnection, StreamRegistry};
-use super::{ServerContext, stopped};
 use crate::handshake_error::HandshakeError;
-use crate::http3::{Closer, GuardedConnection, Peer, PeerError, SectionLimits};
+use crate::http3::{Closer, GuardedConnection, NO_ERROR, Peer, PeerError, SectionLimits};
 use crate::metrics::ControllerLabels;
 use crate::request::{self, RequestBodyError, SiteRequest};
+use crate::stop::stopped;
 
-/// H3_NO_ERROR (RFC 9114 §8.1).
-pub(crate) const NO_ERROR: u32 = 0x100;
 /// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
 pub(super) const EXCESSIVE_LOAD: u32 = 0x107;
 /// Shortest silence after which a connection has nothing left to send. A peer may delay an

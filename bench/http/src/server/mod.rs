@@ -46,6 +46,7 @@ use tokio::time::Instant;
 
 use crate::access_log::AccessLog;
 use crate::controller_shares::ControllerShares;
+use crate::http3::NO_ERROR;
 #[cfg(feature = "quiche")]
 use crate::identity::ALPN;
 use crate::identity::{Identity, IdentityError};
@@ -53,10 +54,10 @@ use crate::limits::Limits;
 use crate::metrics::{ControllerLabels, Metrics};
 use crate::served_identity::ServedIdentity;
 use crate::site::Site;
+use crate::stop::stopped;
 use crate::timestamps::Timestamps;
 use crate::udp::{self, SocketBuffers};
 use admission::{AdmissionControl, AdmissionDecision};
-pub(crate) use connection::NO_ERROR;
 use memory_budget::MemoryBudget;
 pub use scrape::Scrape;
 use tcp::TcpServer;
@@ -464,11 +465,6 @@ async fn serve<E: Endpoint>(
     endpoint.close(NO_ERROR);
     // Peers are told of the close. Their answers are not worth a long wait.
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
-}
-
-/// Waits for the stop signal. A dropped sender counts as the signal.
-pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 #[cfg(test)]

@@ -31,11 +31,12 @@ use super::activity::RequestActivity;
 use super::admission::{AdmissionControl, AdmissionDecision, AdmissionGuard};
 use super::response::{ConnectionContext, DeliveryOutcome, ResponseError, ResponseWriter, answer};
 use super::tcp_handshakes::{Handshakes, UnderWay};
-use super::{ServerContext, SetupError, TcpSettings, WINDOW, stopped};
+use super::{ServerContext, SetupError, TcpSettings, WINDOW};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::request::{RequestBodyError, SiteRequest};
 use crate::served_identity::ServedIdentity;
+use crate::stop::stopped;
 
 /// Time for which browsers remember the HTTP/3 endpoint, in seconds: a day, as on most sites.
 const MAX_AGE: u32 = 86_400;

@@ -12,12 +12,13 @@ use fathom_http::identity::Identity;
 use fathom_http::limits::Limits;
 use fathom_http::load::{
     self, Arrival, FailureKind, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize,
-    Progress, STREAM_WINDOW, Spacing, Timestamps, Traffic, Trust,
+    Progress, STREAM_WINDOW, Spacing, Timestamps, Traffic,
 };
 use fathom_http::metrics::Metrics;
 use fathom_http::probe;
 use fathom_http::server::{Server, Settings};
 use fathom_http::site::Site;
+use fathom_http::trust::Trust;
 use fathom_http::udp;
 use fathom_qlog::LogFolder;
 use fathom_stacks::Stack;

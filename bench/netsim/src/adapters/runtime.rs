@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use super::stack::udp::{EcnCodepoint, RecvMeta, Transmit};
 use super::{Socket, stack};
-use crate::sim::{Ecn, SimHandle, SimSocket, Sleep};
+use crate::ecn::Ecn;
+use crate::sim::{SimHandle, SimSocket, Sleep};
 
 impl stack::Runtime for SimHandle {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn stack::AsyncTimer>> {

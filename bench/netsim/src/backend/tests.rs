@@ -10,9 +10,10 @@ use fathom_units::{Rate, Time};
 use parking_lot::Mutex;
 
 use super::real_time::KernelLink;
+use crate::ecn::Ecn;
 use crate::link::Link;
 use crate::queue::QueueSpec;
-use crate::sim::{Ecn, Executor, Group, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
+use crate::sim::{Executor, Group, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
 use crate::udp::Udp;
 
 /// Packets received by a server: time, first byte, and ECN field.

@@ -9,9 +9,10 @@ use quinn_udp::{EcnCodepoint, RecvMeta};
 
 use super::kernel_hop::{HopKind, InTransit, KernelHop};
 use super::real_time::BATCH;
+use crate::ecn::Ecn;
 use crate::link::Verdict;
 use crate::sim::core::Core;
-use crate::sim::network::{Ecn, Packet, WIRE_OVERHEAD};
+use crate::sim::network::{Packet, WIRE_OVERHEAD};
 
 impl Core {
     /// Sends a packet over a kernel hop.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fathom_units::{Rate, Time};
 
 use crate::nanos::nanos_between;
-use crate::path::{Model, Trace, TraceCursor};
+use crate::trace::{Model, Trace, TraceCursor};
 
 /// Capacity of a link.
 #[derive(Clone, Debug, PartialEq)]

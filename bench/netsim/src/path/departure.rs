@@ -3,7 +3,7 @@
 
 use fathom_units::Time;
 
-use crate::sim::Ecn;
+use crate::ecn::Ecn;
 
 /// A packet whose last bit leaves the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use fathom_units::Invalid;
 
-use crate::sim::Ecn;
+use crate::ecn::Ecn;
 
 /// Change of ECN fields. C. Sander et al., "ECN with QUIC: Challenges in the Wild", IMC 2023, found
 /// bleaching and remarking on the Internet.

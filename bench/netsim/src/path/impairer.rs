@@ -19,7 +19,7 @@ use super::loss::{Loss, LossState};
 use super::overtaken::Overtaken;
 use super::policer::{Bucket, Policer};
 use super::reorder::{Reorder, WaitingForOthers};
-use crate::sim::Ecn;
+use crate::ecn::Ecn;
 
 /// Impairments of one direction. Fractions are from 0 to 1, of all packets.
 #[derive(Clone, Debug, Default, PartialEq)]

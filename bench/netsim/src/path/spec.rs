@@ -10,11 +10,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::event::{PathEvent, parse_rate};
 use super::impairer::Impairments;
-use super::models::Model;
 use super::presets::Preset;
-use super::trace::Trace;
 use crate::link::Capacity;
 use crate::queue::QueueSpec;
+use crate::trace::Model;
+use crate::trace::Trace;
 
 /// Deserializes a value as text: `loss = 0.01` is the same fraction as `loss = "1%"`. A number
 /// without a unit is rejected for an option that needs a unit, as it is in text.

@@ -44,8 +44,8 @@ use fathom_units::{Invalid, Rate, Time, duration_text};
 use super::discipline::{AnyQueue, Discipline, Kind};
 use super::options::{self, OptionError, on_off};
 use super::scheduler::{Packets, Queued, Scheduler};
+use crate::ecn::Ecn;
 use crate::nanos::{nanos_between, whole_periods};
-use crate::sim::Ecn;
 
 /// RFC 9332 appendix A.1: gains of the controller, before division by the worst round trip.
 const ALPHA: f64 = 0.1;

@@ -374,7 +374,7 @@ impl Discipline for FqCodelSpec {
 mod tests {
     use super::super::testing::{Served, at, packet};
     use super::*;
-    use crate::sim::Ecn;
+    use crate::ecn::Ecn;
 
     #[test]
     fn backlogged_flows_get_equal_service_within_a_quantum() {

@@ -6,7 +6,7 @@ use std::fmt;
 
 use fathom_units::Time;
 
-use crate::sim::Ecn;
+use crate::ecn::Ecn;
 
 /// A packet as a scheduler keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::testing::{SECOND, Served, packet};
 use super::{AnyQueue, KINDS, QueueSpec};
-use crate::sim::Ecn;
+use crate::ecn::Ecn;
 
 /// Returns the names of all kinds that schedule.
 fn schedulers() -> Vec<&'static str> {

@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use super::QueueSpec;
 use super::discipline::{Admission, Arrival, Queue};
 use super::scheduler::Queued;
+use crate::ecn::Ecn;
 use crate::link::{Link, LinkStats, Transmission, Verdict};
-use crate::sim::Ecn;
 
 /// Returns an ECN-capable packet of 1420 bytes that finds `queued_packets`.
 pub(super) fn arrival(now: Time, queued_packets: usize) -> Arrival {

@@ -20,7 +20,7 @@ use super::passage::{Passage, Place, Towards, field, flow_of};
 use super::rebindings::Rebindings;
 use super::stats::RelayStats;
 use super::timing::{LATE, LineTimer, LoadMeter};
-use crate::sim::Ecn;
+use crate::ecn::Ecn;
 use crate::udp::Udp;
 
 /// Largest number of clients at once. Each client has a socket, and many systems allow a process

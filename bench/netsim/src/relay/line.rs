@@ -2,9 +2,10 @@
 
 use fathom_units::Time;
 
+use crate::ecn::Ecn;
 use crate::link::{Link, LinkStats, Verdict};
 use crate::path::{Departure, DirectedPath, Impairer, ImpairmentCounts, Leaving};
-use crate::sim::{Ecn, WIRE_OVERHEAD};
+use crate::sim::WIRE_OVERHEAD;
 
 /// A datagram that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

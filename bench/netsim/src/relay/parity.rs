@@ -9,9 +9,10 @@ use fathom_units::Time;
 use parking_lot::Mutex;
 
 use super::{Incoming, Line, LineStats};
+use crate::ecn::Ecn;
 use crate::link::Link;
 use crate::path::{DirectedPath, Impairer, ImpairmentCounts, PathSpec};
-use crate::sim::{Agent, Arrived, Ecn, Executor, Group, Path, WIRE_OVERHEAD, Wire};
+use crate::sim::{Agent, Arrived, Executor, Group, Path, WIRE_OVERHEAD, Wire};
 
 const SEED: u64 = 5;
 /// Number of datagrams, one per millisecond, and their payload: 9.8 Mbps with headers.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use quinn_udp::EcnCodepoint;
 
+use crate::ecn::Ecn;
 use crate::hash::StableHash;
-use crate::sim::Ecn;
 
 /// Number of a client's entrance, and the client's address.
 pub(super) type Place = (usize, SocketAddr);

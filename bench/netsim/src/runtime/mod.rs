@@ -21,7 +21,7 @@ use std::time::Instant;
 
 #[cfg(feature = "tokio-sockets")]
 pub use self::tokio::{TokioRuntime, TokioSocket};
-use crate::sim::Ecn;
+use crate::ecn::Ecn;
 
 /// Largest number of buffers that one call of [`UdpSocket::poll_receive`] fills.
 pub const RECEIVE_BATCH: usize = 8;

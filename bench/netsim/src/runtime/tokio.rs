@@ -13,7 +13,7 @@ use tokio::io::Interest;
 use tokio::time::Sleep;
 
 use super::{RECEIVE_BATCH, RecvMeta, Runtime, Timer, Transmit, UdpSocket, WaitWritable};
-use crate::sim::Ecn;
+use crate::ecn::Ecn;
 
 /// The tokio runtime of the current thread.
 #[derive(Clone, Copy, Debug)]

@@ -5,13 +5,14 @@ use std::task::Waker;
 use fathom_units::Time;
 
 use super::event_queue::EventQueue;
-use super::network::{AgentId, Ecn, LinkId, Network};
+use super::network::{AgentId, LinkId, Network};
 use super::open_bundles::Bundles;
 use super::timers::{TimerKey, Timers};
 #[cfg(not(feature = "real-time"))]
 use super::virtual_only::RealTime;
 #[cfg(feature = "real-time")]
 use crate::backend::real_time::RealTime;
+use crate::ecn::Ecn;
 
 /// An event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,8 @@ use fathom_units::Time;
 
 use super::core::{Core, Event};
 use super::direction::Direction;
-use super::network::{Ecn, LinkId, SocketId, WIRE_OVERHEAD};
+use super::network::{LinkId, SocketId, WIRE_OVERHEAD};
+use crate::ecn::Ecn;
 use crate::hash::StableHash;
 use crate::link::{Purpose, Verdict};
 use crate::path::{Departure, Leaving};

@@ -68,6 +68,7 @@ mod timers;
 #[cfg(not(feature = "real-time"))]
 mod virtual_only;
 
+pub use crate::ecn::Ecn;
 pub use addresses::{flow_of, server_address};
 pub use agent::AgentTimer;
 pub use core::{Agent, Arrived, Wire};
@@ -77,7 +78,7 @@ pub use executor::{Ended, Executor};
 pub use flow_counts::{FlowCounts, FlowSpans, START_UP};
 pub use handle::SimHandle;
 pub use network::{
-    AgentId, Ecn, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD,
+    AgentId, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD,
 };
 pub use sleep::Sleep;
 pub use socket::{Received, SEGMENTS, SimSocket};

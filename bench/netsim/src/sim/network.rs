@@ -14,6 +14,7 @@ use super::addresses::{PORT, client_address, flow_of};
 use super::direction::Direction;
 use super::flow_counts::{FlowCounts, FlowSpans};
 use super::needs::Needs;
+use crate::ecn::Ecn;
 use crate::hash::StableHash;
 use crate::link::{Link, Purpose};
 use crate::path::Impairer;
@@ -24,17 +25,6 @@ pub const WIRE_OVERHEAD: u32 = 28;
 /// Virtual time before the number of a retired flow is reused: longer than the idle timeout after
 /// which the last endpoint forgets a connection, plus the longest round trip.
 const QUARANTINE: Duration = Duration::from_secs(300);
-
-/// ECN codepoint of an ECN-capable packet (RFC 3168).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ecn {
-    /// ECT(0).
-    Ect0,
-    /// ECT(1).
-    Ect1,
-    /// Congestion Experienced (CE).
-    Ce,
-}
 
 /// Identifier of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,8 @@
 use super::core::{Core, Event};
 use super::direction::Direction;
 use super::forward::note;
-use super::network::{Ecn, LinkId};
+use super::network::LinkId;
+use crate::ecn::Ecn;
 use crate::link::Verdict;
 use crate::queue::Queued;
 

@@ -18,7 +18,8 @@ use super::addresses::{PORT, client_address, server_address, server_ip};
 use super::direction::Direction;
 use super::flow_counts::{FlowCounts, FlowSpans};
 use super::handle::SimHandle;
-use super::network::{Ecn, Group, GroupId, LinkId, NetStats, SocketId, Tap};
+use super::network::{Group, GroupId, LinkId, NetStats, SocketId, Tap};
+use crate::ecn::Ecn;
 
 /// Datagrams a stack may send at once (Linux GSO allows 64; quinn uses at most 10).
 pub const SEGMENTS: usize = 10;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `sequence.rs` | JSON text sequences (RFC 7464) and one JSON object per line |
 //! | `contained.rs` | one JSON document with traces |
-//! | `foreign.rs` | identification of other files |
+//! | `not_qlog.rs` | identification of other files |
 //! | `out.rs` | delivery of events in the order of their times |
 //! | `units.rs` | checks of a trace's declared units |
 //! | `clues.rs` | round trips derived from events |
@@ -15,7 +15,7 @@
 
 mod clues;
 mod contained;
-mod foreign;
+mod not_qlog;
 mod out;
 mod sequence;
 mod trace;
@@ -26,12 +26,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::event::VantagePoint;
 use crate::input::{Input, InputReader};
+use crate::logged_event::LoggedEvent;
 use out::Out;
 
-pub use foreign::by_bytes as foreign;
-pub(crate) use trace::number;
+pub use not_qlog::by_bytes as foreign;
 
 /// Maximum bytes of one record of a sequence.
 const RECORD: usize = 16 << 20;
@@ -44,39 +43,6 @@ pub type ReadProgress<'a> = &'a mut dyn FnMut(u64);
 
 /// Callback for every event.
 type Sink<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>);
-
-/// An event of a log.
-#[derive(Clone, Copy, Debug)]
-pub struct LoggedEvent<'a> {
-    /// Number of the event's connection in the file, from 0 in the order of appearance.
-    pub connection: usize,
-    /// Name of the connection, if the file has one.
-    pub group: Option<&'a str>,
-    /// Endpoint that logged the event, if the file says so.
-    pub vantage: Option<VantagePoint>,
-    /// Title of the trace, if the file has one.
-    pub title: Option<&'a str>,
-    /// Milliseconds since the first event of the trace. Negative if events are far out of order.
-    pub at: f64,
-    /// Time of day of the trace's reference time, in milliseconds since 1970, if the file has it.
-    pub reference: Option<f64>,
-    /// First part of the event's name, such as `recovery`, in lower case; empty if there is none.
-    pub category: &'a str,
-    /// Last part of the event's name, such as `metrics_updated`, in lower case.
-    pub name: &'a str,
-    /// Content of the event.
-    pub data: &'a Value,
-    /// Network path of the event, if the log distinguishes several (multipath, migration).
-    pub path: Option<&'a Value>,
-    /// Milliseconds per unit of time in the data: 1, or 0.001 if a trace counts microseconds, 1,000
-    /// if it counts seconds. The value follows from the trace's own packets and acknowledgements
-    /// and overrides the declared unit.
-    pub unit: f64,
-    /// Bytes per unit of congestion windows: 1, or the size of a packet if a trace counts packets.
-    pub window_unit: f64,
-    /// Bytes per unit of bytes in flight: 1, or the size of a packet if a trace counts packets.
-    pub flight_unit: f64,
-}
 
 /// Unreadable records: their number and the first of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +135,7 @@ pub fn read_input(
             let settings =
                 contained::settings(Document { from: input.reader(&mut |_| {})?, left: DOCUMENT });
             if settings.traces.is_empty()
-                && let Some(what) = foreign::by_keys(&settings.keys)
+                && let Some(what) = not_qlog::by_keys(&settings.keys)
             {
                 return Err(ReadError::Foreign(what.into()));
             }
@@ -209,7 +175,7 @@ impl Form {
                 Ok(alone.map_or(Self::Document, |_| Self::Sequence(b'\n')))
             }
             text => foreign(
-                foreign::by_bytes(text)
+                not_qlog::by_bytes(text)
                     .unwrap_or("it begins neither with a record separator nor with '{'"),
             ),
         }

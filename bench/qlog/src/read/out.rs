@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::trace::Trace;
 use super::units::{CHECKED, Sizes, UnitCheck, Verdict};
-use super::{LoggedEvent, Malformed, ReadError, Sink, Summary};
+use super::{Malformed, ReadError, Sink, Summary};
+use crate::logged_event::LoggedEvent;
 use crate::parsed_event::ParsedEvent;
 
 /// Maximum number of connections distinguished in a file; further connections are merged with the

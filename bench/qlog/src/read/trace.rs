@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::LoggedEvent;
 use crate::event::VantagePoint;
+use crate::logged_event::{LoggedEvent, number};
 
 /// Reference of event times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,16 +59,6 @@ pub(super) struct EventFields<'a> {
     pub(super) data: &'a Value,
     pub(super) group: Option<&'a str>,
     path: Option<&'a Value>,
-}
-
-/// Reads a number, or a string that contains one, because some stacks quote numbers.
-pub(crate) fn number(value: &Value) -> Option<f64> {
-    let n = match value {
-        Value::Number(n) => n.as_f64(),
-        Value::String(s) => s.trim().parse().ok(),
-        _ => None,
-    };
-    n.filter(|n: &f64| n.is_finite())
 }
 
 /// The year 2000 in milliseconds since 1970. A smaller number is from a clock that started with the

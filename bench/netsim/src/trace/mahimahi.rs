@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use fathom_units::{Rate, Time};
 
-use super::trace_formats;
+use super::formats;
 use crate::hash::StableHash;
 
 /// Bytes of one delivery opportunity.
@@ -137,7 +137,7 @@ impl Trace {
             opportunities.push(line.parse().map_err(|_| TraceError::NotAMillisecond {
                 line: number + 1,
                 text: line.chars().take(40).collect(),
-                format: trace_formats::explain(text),
+                format: formats::explain(text),
             })?);
         }
         Self::new(opportunities)

@@ -11,7 +11,7 @@ use fathom_units::Invalid;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::trace::{OPPORTUNITY_BYTES, Trace};
+use super::mahimahi::{OPPORTUNITY_BYTES, Trace};
 
 /// A model of a link.
 #[derive(Clone, Copy)]
