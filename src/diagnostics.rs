@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::disallowed_methods)]
-    fn a_repeated_warning_is_rate_limited() {
+    fn repeated_warning_is_rate_limited() {
         let limit = |most| RateLimit { most, seen: Mutex::default() };
         let start = Instant::now();
         let (few, all) = (limit(Some(10)), limit(None));

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_of_help_are_command_lines() {
+    fn command_examples_in_help_texts_are_valid() {
         let cli = Cli::command();
         let mut parsed = 0;
         for command in all(&cli) {
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn commands_named_in_messages_exist() {
         let cli = Cli::command();
-        // Split in two, because the test also searches this file.
+        // The quotation is split in two, because the test also searches this file.
         let quote = ["'", "fathom "].concat();
         let (mut found, mut faults) = (0, Vec::new());
         let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_options_are_consistent() {
+    fn command_line_options_are_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_results_are_reported_in_every_format() {
+    fn stored_paper_results_are_reported_in_every_format() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let runs = fill(&at("results"), 3);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_runs_are_executed() {
+    fn missing_runs_of_a_paper_are_executed() {
         let folder = tempfile::tempdir().unwrap();
         let (results, json) = (folder.path().join("results"), folder.path().join("r.json"));
         let runs = fill(&results, 1);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_requests_are_refused() {
+    fn impossible_reproduce_requests_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let refused = |more: &[&str], says: &[&str]| {
             let failure = call(folder.path(), more).expect_err("it is refused");

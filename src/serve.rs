@@ -431,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_name_all_ways_to_reach_the_server() {
+    fn printed_origins_include_every_name_of_the_server() {
         for (address, names) in [
             ("127.0.0.1:4433", "localhost:4433,127.0.0.1:4433"),
             ("[::1]:4433", "localhost:4433,[::1]:4433"),

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_name_the_subcommand() {
+    fn usage_errors_name_the_subcommand() {
         let cli =
             Command::new("fathom").subcommand(Command::new("plan").subcommand(Command::new("run")));
         let named = |words: &[&str]| {

@@ -1,5 +1,5 @@
-//! `fathom advise` from the command line: logs become a scenario, a scenario becomes advice, and
-//! invalid input is reported in one line.
+//! Tests of `fathom advise` from the command line: logs give a scenario, a scenario gives advice,
+//! and invalid input is reported in one line.
 
 use std::process::{Command, Output};
 
@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
 const LOGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/advise/tests/logs");
 
 #[test]
-fn logs_give_a_scenario_and_advice() {
+fn advise_turns_logs_into_a_scenario_and_advice() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (scenario, page, json) = (file("clients.toml"), file("advice.html"), file("advice.json"));
@@ -46,7 +46,7 @@ fn logs_give_a_scenario_and_advice() {
 }
 
 #[test]
-fn invalid_input_is_refused_in_one_line_with_a_hint() {
+fn invalid_advise_input_gives_one_line_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);

@@ -1,5 +1,5 @@
-//! `fathom analyze` and `fathom qlog` from the command line: results as text, JSON and page, and
-//! invalid input reported in one line.
+//! Tests of `fathom analyze` and `fathom qlog` from the command line: results are written as text,
+//! JSON and page, and invalid input is reported in one line.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn arg(path: &Path) -> &str {
 }
 
 #[test]
-fn loss_delay_analyzes_a_log() {
+fn loss_and_delay_of_a_log_are_analyzed() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = log(dir.path(), "server.sqlog", 1.0, 40);
     let (json, page) = (dir.path().join("a.json"), dir.path().join("a.html"));
@@ -94,7 +94,7 @@ fn loss_delay_analyzes_a_log() {
 }
 
 #[test]
-fn responses_are_analyzed_and_compared() {
+fn response_times_in_logs_are_reported_and_compared() {
     let dir = tempfile::tempdir().expect("a folder");
     let (fast, slow) =
         (log(dir.path(), "fast.sqlog", 1.0, 40), log(dir.path(), "slow.sqlog", 2.0, 40));
@@ -137,7 +137,7 @@ fn responses_are_analyzed_and_compared() {
 /// Sixty connections, each randomly assigned one of two controllers. Fewer than ten go to either
 /// one about once in 30 million runs.
 #[test]
-fn logs_of_a_weighted_server_are_grouped_by_controller() {
+fn logs_of_a_server_with_two_controllers_are_grouped() {
     let dir = tempfile::tempdir().expect("a folder");
     let logs = dir.path().join("logs");
     let (mut server, port) =
@@ -176,7 +176,7 @@ fn logs_of_a_weighted_server_are_grouped_by_controller() {
 }
 
 #[test]
-fn a_log_is_exported_for_qvis() {
+fn qlog_file_is_exported_for_qvis() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = log(dir.path(), "server.sqlog", 1.0, 40);
     let out = fathom(&["qlog", "export", arg(&file), "--to", "qvis"]);
@@ -190,7 +190,7 @@ fn a_log_is_exported_for_qvis() {
 }
 
 #[test]
-fn invalid_input_gives_one_line_with_a_hint() {
+fn invalid_analyze_input_gives_one_line_with_a_hint() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);

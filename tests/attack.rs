@@ -1,8 +1,8 @@
-//! A server on the open Internet under attack: junk Initials, clients that begin a handshake and
-//! fall silent, incomplete headers, clients that never read responses, requests and frames that
-//! violate HTTP/3, and scrapers that never complete a request, all at once. The server has 1,024
-//! descriptors and logs every connection. Meanwhile other clients request files as before, and must
-//! hardly notice.
+//! A server on the open Internet is attacked in all these ways at once: junk Initials, clients that
+//! begin a handshake and fall silent, incomplete headers, and clients that never read responses.
+//! Other attackers send requests and frames that violate HTTP/3, and scrapers never complete a
+//! request. The server has 1,024 descriptors and logs every connection. Meanwhile other clients
+//! request files as before, and must hardly notice.
 //!
 //! The attacks are slow enough to leave CPU time on this machine. Otherwise the test would measure
 //! a shortage of CPU instead of the server's bounds. A short course runs with the other tests and
@@ -169,7 +169,7 @@ pub(crate) fn scrape(at: SocketAddr) -> Option<BTreeMap<String, f64>> {
     text.ends_with("# EOF\n").then_some(sums)
 }
 
-/// Results of a client that made requests for some time.
+/// Results of a client's requests.
 pub(crate) struct Served {
     pub(crate) completed: u64,
     pub(crate) failed: u64,
@@ -255,13 +255,13 @@ async fn first_packets(count: usize) -> Vec<Bytes> {
     packets
 }
 
-/// Returns a packet that looks like a client's first one, but has noise in place of its protected
+/// Returns a packet that looks like a client's first packet but has noise in place of the protected
 /// part.
 fn junk(number: u64) -> Vec<u8> {
     let mut packet = vec![0xa5; 1_200];
     packet[..6].copy_from_slice(&[0xc3, 0, 0, 0, 1, 8]);
     packet[6..14].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
-    // No source connection ID, no token, and 1,182 bytes to follow.
+    // The packet has no source connection ID, no token, and 1,182 bytes to follow.
     packet[14..18].copy_from_slice(&[0, 0, 0x44, 0x9e]);
     packet
 }
@@ -372,8 +372,8 @@ fn malformed_requests() -> Vec<Vec<u8>> {
     let after = |frames: &[u8]| [&whole[..], frames].concat();
     let huge = [&b"\x21a\x7f\xad\x7e"[..], &[b'x'; 16_300]].concat();
     vec![
-        // DATA that is cut off, empty, without a header, or after trailers; a frame of the control
-        // stream, of HTTP/2, of WebTransport.
+        // Some requests have DATA that is cut off, empty, without a header, or after trailers.
+        // Others have a frame of the control stream, of HTTP/2 or of WebTransport.
         after(b"\0\x20"),
         after(b"\0\x20abc"),
         after(b"\0\0\0\0\0\x01a\0\0"),
@@ -477,7 +477,7 @@ fn attack(
     let silent = runtime.block_on(first_packets((course.attack * SILENT) as usize));
     runtime.spawn(begin(server, silent, Arc::clone(done)));
     runtime.spawn(scrapers(metrics, Arc::clone(done)));
-    // Four addresses for each kind.
+    // Each kind of attack uses four addresses.
     let host = |kind: u8, n: usize| Ipv4Addr::new(127, 0, kind, n as u8 % 4 + 1);
     let whole = request("/page.html");
     for n in 0..course.half {
@@ -628,7 +628,7 @@ fn withstand(stack: &str, course: &Course) {
         std::fs::write(root.join(name), vec![7; size]).expect("written");
     }
     let server = serve(stack, folder.path());
-    // One-time work, such as the tables of the first connection, must not count.
+    // Memory for one-time work, such as the tables of the first connection, must not be counted.
     request_for(server.address, 1);
     let quiet = request_for(server.address, course.quiet);
     let done = Arc::new(Done::default());
@@ -677,36 +677,36 @@ fn withstand(stack: &str, course: &Course) {
 }
 
 #[test]
-fn quinn_survives_a_short_attack() {
+fn quinn_server_survives_a_short_attack() {
     withstand("quinn", &SHORT);
 }
 
 #[test]
-fn noq_survives_a_short_attack() {
+fn noq_server_survives_a_short_attack() {
     withstand("noq", &SHORT);
 }
 
 #[cfg(feature = "quiche")]
 #[test]
-fn quiche_survives_a_short_attack() {
+fn quiche_server_survives_a_short_attack() {
     withstand("quiche", &SHORT);
 }
 
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn quinn_survives_a_minute_of_attack() {
+fn quinn_server_survives_a_minute_of_attack() {
     withstand("quinn", &LONG);
 }
 
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn noq_survives_a_minute_of_attack() {
+fn noq_server_survives_a_minute_of_attack() {
     withstand("noq", &LONG);
 }
 
 #[cfg(feature = "quiche")]
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn quiche_survives_a_minute_of_attack() {
+fn quiche_server_survives_a_minute_of_attack() {
     withstand("quiche", &LONG);
 }

@@ -1,6 +1,6 @@
-//! A reverse proxy on the open Internet under attack: four hosts that request large bodies and
-//! never read them, requests that are cancelled as soon as they are sent, and TCP connections that
-//! never begin TLS, all at once. Meanwhile other clients request pages as before and get all of
+//! A reverse proxy on the open Internet is attacked in three ways at once. Four hosts request large
+//! bodies and never read them, other clients cancel requests as soon as they are sent, and TCP
+//! connections never begin TLS. Meanwhile other clients request pages as before and get all of
 //! them, and the upstream server gets few additional connections. A short course runs with the
 //! other tests; `make soak` runs half a minute on each stack.
 
@@ -159,25 +159,25 @@ fn withstand(stack: &str, seconds: u64) {
 }
 
 #[test]
-fn a_proxy_survives_a_short_attack() {
+fn proxy_survives_a_short_attack() {
     withstand("quinn", 8);
 }
 
 #[test]
 #[ignore = "takes half a minute: make soak"]
-fn a_proxy_on_quinn_survives_half_a_minute_of_attack() {
+fn proxy_on_quinn_survives_half_a_minute_of_attack() {
     withstand("quinn", 30);
 }
 
 #[test]
 #[ignore = "takes half a minute: make soak"]
-fn a_proxy_on_noq_survives_half_a_minute_of_attack() {
+fn proxy_on_noq_survives_half_a_minute_of_attack() {
     withstand("noq", 30);
 }
 
 #[cfg(feature = "quiche")]
 #[test]
 #[ignore = "takes half a minute: make soak"]
-fn a_proxy_on_quiche_survives_half_a_minute_of_attack() {
+fn proxy_on_quiche_survives_half_a_minute_of_attack() {
     withstand("quiche", 30);
 }

@@ -1,5 +1,6 @@
-//! The same plan in virtual time, over loopback and over a kernel's links. Machines that run tests
-//! are busy, so upper bounds apply only in virtual time; `make backends` measures the accuracy.
+//! Tests of the same plan in virtual time, over loopback and over a kernel's links. Machines that
+//! run tests are busy, so upper bounds apply only in virtual time; `make backends` measures the
+//! accuracy.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! `fathom serve` and Chromium: a page and all its parts arrive over HTTP/3, as the browser itself
+//! Tests that a page and all its parts arrive from `fathom serve` over HTTP/3, as Chromium itself
 //! reports.
 //!
 //! The test needs headless Chromium, which `make chromium` installs before it runs the test.
@@ -186,7 +186,8 @@ fn chromium_loads_a_page_over_http3_on_both_stacks() {
     for stack in ["quinn", "noq"] {
         for controller in ["sync:signal=either", "native:cubic"] {
             let mut server = serve(folder.path(), stack, controller);
-            // The printed options are valid for both names; docs/serve.md has the first one.
+            // The printed options are valid for both names of the server. docs/serve.md shows the
+            // first name.
             if stack == "noq" {
                 server.url = server.url.replace("127.0.0.1", "localhost");
             }

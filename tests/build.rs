@@ -1,6 +1,6 @@
-//! Builds of the README's two commands: `make demo` and `make test` compile no crate twice, every
-//! test file belongs to a test program, and a checkout on Windows and `cargo package` see the same
-//! sources.
+//! Tests of the builds of the README's two commands. `make demo` and `make test` compile no crate
+//! twice, and every test file belongs to a test program. A checkout on Windows and `cargo package`
+//! see the same sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -51,7 +51,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn no_crate_is_compiled_twice_for_demo_and_test() {
+fn demo_and_test_builds_compile_no_crate_twice() {
     let sets: Vec<_> = COMMANDS.iter().map(|(name, args)| (name, features(args))).collect();
     let mut twice = BTreeSet::new();
     for (later, (name, with)) in sets.iter().enumerate().skip(1) {
@@ -73,7 +73,7 @@ fn no_crate_is_compiled_twice_for_demo_and_test() {
 
 /// Checks that the Makefile runs the commands that the test above compares.
 #[test]
-fn the_makefile_runs_the_compared_commands() {
+fn makefile_runs_the_builds_that_are_compared() {
     let makefile = std::fs::read_to_string(Path::new(ROOT).join("Makefile")).expect("the Makefile");
     for command in [
         "run --release --locked -p fathom-experiments --features quiche --bin first-look",
@@ -212,7 +212,7 @@ fn no_module_is_outside_its_crate() {
 
 /// Each published crate has its own copy of the licences, for its package.
 #[test]
-fn licences_of_crates_are_those_of_the_workspace() {
+fn licence_files_of_crates_equal_those_of_the_workspace() {
     for (_, file) in tracked() {
         let name = file.file_name().expect("a name").to_string_lossy();
         if name.starts_with("LICENSE-") {

@@ -1,4 +1,5 @@
-//! The command line, end to end: results repeat, and invalid input is reported in one line.
+//! Tests of the command line from end to end: results repeat, and invalid input is reported in one
+//! line.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
 const SMALL: [&str; 7] = ["compare", "--responses", "300", "--seed", "5", "--seeds", "2"];
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_in_two_processes() {
+fn same_seed_gives_the_same_bytes_in_two_processes() {
     let run = || {
         let out = fathom(&[&SMALL[..], &["--json", "-"]].concat());
         assert!(out.status.success(), "{}", text(&out.stderr));
@@ -54,7 +55,7 @@ fn the_same_seed_gives_the_same_bytes_in_two_processes() {
 /// laboratory send different packets. If it changes, find out why, and record the new hashes. The
 /// traffic is bulk, which involves no floating point.
 #[test]
-fn fixed_run_keeps_its_trace_hash() {
+fn two_fixed_comparisons_keep_their_trace_hashes() {
     // reno and sync on quinn, then on noq.
     traces(
         "quinn,noq",
@@ -89,7 +90,7 @@ fn traces(stacks: &str, wanted: &[&str]) {
 }
 
 #[test]
-fn persistent_connections_and_bulk_transfers_run() {
+fn compare_runs_persistent_connections_and_bulk_transfers() {
     let out = fathom(&[
         "compare",
         "--responses",
@@ -127,7 +128,7 @@ fn exit_code_is_1_if_all_requests_of_a_controller_fail() {
 }
 
 #[test]
-fn a_report_is_one_self_contained_file() {
+fn comparison_report_is_one_self_contained_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (html, json) = (folder.path().join("r.html"), folder.path().join("r.json"));
     let paths = [html.to_str().expect("utf-8"), json.to_str().expect("utf-8")];
@@ -168,7 +169,7 @@ fn refused(args: &[&str], says: &[&str]) {
 }
 
 #[test]
-fn invalid_input_gives_one_line_with_a_fix() {
+fn invalid_compare_input_gives_one_line_with_a_fix() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--controllers", "rneo"], &["rneo", "reno"]),
         (&["--controllers", "sync:flor=1ms"], &["flor", "floor"]),
@@ -230,7 +231,7 @@ fn invalid_input_gives_one_line_with_a_fix() {
 }
 
 #[test]
-fn a_plan_with_an_unknown_field_is_refused_with_its_line() {
+fn plan_with_an_unknown_field_is_refused_with_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = folder.path().join("plan.toml");
     let sound =
@@ -246,12 +247,12 @@ fn a_plan_with_an_unknown_field_is_refused_with_its_line() {
 }
 
 #[test]
-fn plans_in_the_repository_are_valid() {
+fn comparison_plans_in_the_repository_are_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/plans");
     for entry in std::fs::read_dir(folder).expect("plans") {
         let path = entry.expect("a plan").path();
         if path.is_dir() {
-            // Folders hold studies, which `fathom plan` tests.
+            // Folders contain studies, which are tested with `fathom plan` below.
             continue;
         }
         // The size of a bulk workload is fixed.
@@ -265,7 +266,7 @@ fn plans_in_the_repository_are_valid() {
 }
 
 #[test]
-fn an_event_after_the_end_of_all_runs_is_an_error() {
+fn path_event_after_the_end_of_all_runs_is_an_error() {
     let args = [
         "compare",
         "--workload",
@@ -319,7 +320,7 @@ fn stacks_are_listed_with_capabilities_and_controllers() {
 }
 
 #[test]
-fn help_has_examples() {
+fn help_of_fathom_and_compare_has_examples() {
     for args in [&["--help"][..], &["compare", "--help"]] {
         let out = fathom(args);
         assert!(out.status.success());
@@ -332,7 +333,7 @@ fn help_has_examples() {
 }
 
 #[test]
-fn plan_lists_shows_and_checks_shipped_studies() {
+fn plan_command_lists_shows_and_checks_shipped_studies() {
     let list = fathom(&["plan", "list"]);
     assert!(list.status.success(), "{}", text(&list.stderr));
     let list = text(&list.stdout);
@@ -371,7 +372,8 @@ fn plan_check_reads_files_and_options() {
             .expect("a number");
         number.parse::<usize>().expect("a number")
     };
-    // 18 numbers of flows, two systems, two seeds: 72 runs, about half of them in each part.
+    // 18 numbers of flows, two systems and two seeds make 72 runs. Each part has about half of the
+    // runs.
     let parts = ["1/2", "2/2"].map(runs_of_part);
     assert!(
         parts[0] + parts[1] == 72 && parts.iter().all(|runs| (20..=52).contains(runs)),
@@ -535,7 +537,7 @@ fn interrupted_comparison_keeps_finished_runs() {
 
 #[cfg(unix)]
 #[test]
-fn interrupted_study_names_the_command_that_continues() {
+fn interrupted_study_prints_the_command_that_continues_it() {
     use std::io::{BufRead, BufReader, Read};
     use std::process::Stdio;
 
@@ -573,7 +575,7 @@ fn comparison_reuses_stored_runs() {
     };
     let files = || std::fs::read_dir(folder.path()).expect("a folder").count();
     let (first, kept) = (run("2"), files());
-    // Four runs, and one on the uncongested network.
+    // There are four runs, and one run on the uncongested network.
     assert_eq!((first.len(), kept), (4, 5));
     assert_eq!((run("2"), files()), (first.clone(), kept));
     // A third seed adds the runs of that seed.

@@ -106,7 +106,7 @@ fn assert_none(wrong: &BTreeSet<String>) {
 }
 
 #[test]
-fn every_licence_is_allowed() {
+fn every_dependency_has_an_allowed_licence() {
     let allowed = licensees(&rules());
     let packages = metadata(ALL).packages;
     assert!(packages.len() > 100, "cargo lists {} packages only", packages.len());
@@ -118,7 +118,7 @@ fn every_licence_is_allowed() {
 }
 
 #[test]
-fn no_dependency_that_ships_is_banned() {
+fn shipped_program_has_no_banned_dependency() {
     let banned = rules().bans.deny;
     let wrong = metadata(SHIPPED).packages.into_iter().filter(|p| banned.contains(&p.name));
     assert_none(
@@ -140,7 +140,7 @@ fn no_dependency_has_an_unknown_source() {
 }
 
 #[test]
-fn no_workspace_crate_accepts_any_version() {
+fn no_workspace_crate_accepts_any_version_of_a_dependency() {
     let ours = metadata(ALL).packages.into_iter().filter(|p| p.source.is_none());
     let wrong = ours.flat_map(|p| {
         let wild = p.dependencies.into_iter().filter(|d| d.req == "*" && d.path.is_none());
@@ -150,7 +150,7 @@ fn no_workspace_crate_accepts_any_version() {
 }
 
 #[test]
-fn violations_are_detected() {
+fn unallowed_licences_are_detected() {
     let allowed = licensees(&rules());
     assert_eq!(unlicensed(Some("GPL-3.0-only OR MIT/Apache-2.0"), &allowed), None);
     for license in [None, Some("GPL-3.0-only"), Some("MIT AND AGPL-3.0-only"), Some("My own")] {

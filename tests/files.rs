@@ -1,5 +1,5 @@
-//! Files of results: a path keeps its kind of file, and all measurements are reported even if a
-//! file cannot be written.
+//! Tests of the files of results. A path keeps its kind of file, and all measurements are reported
+//! even if a file cannot be written.
 #![cfg(unix)]
 
 use crate::common;
@@ -68,7 +68,7 @@ fn devices_are_written_without_being_replaced() {
 }
 
 #[test]
-fn a_fifo_is_written_in_place() {
+fn fifo_is_written_in_place() {
     let (folder, log) = folder();
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
@@ -85,7 +85,7 @@ fn a_fifo_is_written_in_place() {
 }
 
 #[test]
-fn symbolic_links_are_followed() {
+fn symbolic_links_are_followed_when_writing() {
     let (folder, log) = folder();
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("elsewhere")).expect("a folder");
@@ -110,7 +110,7 @@ fn symbolic_links_are_followed() {
 }
 
 #[test]
-fn file_modes_and_umask_are_kept() {
+fn writing_keeps_file_modes_and_applies_the_umask() {
     let (folder, log) = folder();
     let at = |name: &str| folder.path().join(name);
     for (name, umask, before, after) in [
@@ -152,7 +152,7 @@ fn files_are_replaced_atomically_and_hard_links_kept() {
 }
 
 #[test]
-fn a_dash_means_standard_output_and_works_once() {
+fn dash_means_standard_output_and_works_once() {
     let (folder, log) = folder();
     let out = analyze(":", &log, &["--json", "-"]);
     serde_json::from_slice::<serde_json::Value>(&out.stdout).expect("JSON and nothing else");
@@ -216,7 +216,7 @@ fn load_writes_csv_to_standard_output() {
 }
 
 #[test]
-fn a_closed_pipe_is_not_an_error() {
+fn closed_pipe_is_not_an_error() {
     let (_folder, log) = folder();
     for args in [
         &["controllers"][..],
@@ -240,7 +240,7 @@ fn a_closed_pipe_is_not_an_error() {
 }
 
 #[test]
-fn an_unwritable_log_is_reported() {
+fn unwritable_log_folder_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let logs = folder.path().join("logs");
     let logs = logs.to_str().expect("utf-8");

@@ -1,8 +1,8 @@
 //! Runs that never change: a change that should not affect behaviour leaves their trace hashes
 //! (time and size of every packet) as they are. Each line of `tests/fixed_runs/hashes.txt` has a
-//! command and its hashes. A change that affects behaviour on purpose records them anew and
-//! explains this in its commit: `FATHOM_RECORD=1 cargo test --release --features quiche --test
-//! fathom-tests fixed_runs::`.
+//! command and its hashes. A change that affects behaviour on purpose records the hashes anew and
+//! explains the change in its commit:
+//! `FATHOM_RECORD=1 cargo test --release --features quiche --test fathom-tests fixed_runs::`.
 
 #![cfg(feature = "quiche")]
 
@@ -12,8 +12,8 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Commands that are run. They cover every stack, each of Fathom's controllers, web and bulk
-/// workloads, both ways to use connections, most queues and timestamp frames, and a study with
-/// routers in a row and packet-level traffic.
+/// workloads, both ways to use connections, and most queues and timestamp frames. A study with
+/// routers in a row and packet-level traffic is included.
 const RUNS: [&str; 19] = [
     "compare --stack quinn --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,packet-size/reno",
     "compare --stack quinn --controllers reno,sync,sdc,packet-size/reno",

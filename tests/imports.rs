@@ -1,4 +1,5 @@
-//! Files of a crate import each other without circles: each can be read after those it uses.
+//! Files of a crate do not import each other in circles, so each file can be read after the files
+//! that it imports.
 //!
 //! An import of a parent module does not count, and neither do test modules.
 
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::files_below;
 
-/// Modules by path, such as `["sim", "core"]`, with the modules that each imports.
+/// Modules by path, such as `["sim", "core"]`, with the modules that each module imports.
 type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
 /// Returns the folders below `root` that contain a `Cargo.toml` and a folder `src`.
@@ -90,7 +91,7 @@ fn inline_paths(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns what each module imports of the others.
+/// Returns the other modules that each module imports.
 fn imports(modules: &BTreeMap<Vec<String>, PathBuf>) -> Imports {
     let of = |module: &Vec<String>, file: &PathBuf| {
         let text = std::fs::read_to_string(file).expect("a source file");
@@ -148,7 +149,7 @@ fn circle(imports: &Imports, module: &Vec<String>) -> Option<Vec<Vec<String>>> {
 }
 
 #[test]
-fn files_do_not_import_each_other_in_circles() {
+fn source_files_do_not_import_each_other_in_circles() {
     let mut found = Vec::new();
     let mut files = 0;
     for folder in crates(Path::new(env!("CARGO_MANIFEST_DIR"))) {
@@ -166,7 +167,7 @@ fn files_do_not_import_each_other_in_circles() {
 }
 
 #[test]
-fn circles_and_trees_are_recognised() {
+fn import_circles_and_trees_are_recognised() {
     let text = "use super::{b::{C, D}, e};\npub(crate) use crate::a::B;\nlet x = 1; // use nothing;\n\
                 #[cfg(test)]\nmod tests { use super::f; }";
     let all: Vec<String> = trees(text).iter().flat_map(|tree| paths(tree)).collect();

@@ -1,5 +1,5 @@
-//! Invalid input of every kind: exit code 2 and one line in the program's own words, which names
-//! the accepted values and the help to read.
+//! Tests of invalid input of every kind. The program ends with exit code 2 and one line in its own
+//! words, which names the accepted values and the help to read.
 
 use crate::common;
 
@@ -101,7 +101,7 @@ fn invalid_numbers_are_rejected_with_their_range() {
 }
 
 #[test]
-fn similar_names_are_suggested() {
+fn errors_suggest_similar_names_and_valid_values() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["compare", "--controllers", "bbr"], &["write native:bbr ", "fathom stacks"]),
         (&["serve", "--controller", "bbr"], &["write native:bbr "]),
@@ -227,7 +227,7 @@ fn compare_and_plan_read_plans_alike() {
 }
 
 #[test]
-fn a_certificate_failure_names_the_option() {
+fn certificate_failure_names_the_option_to_use() {
     let (_server, port) = common::serve(&[]);
     let out = fathom().args(["probe", &format!("localhost:{port}")]).output().expect("fathom runs");
     let said = text(&out.stderr);

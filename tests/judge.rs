@@ -1,5 +1,5 @@
-//! `fathom judge` and `fathom league`, end to end: two runs write the same bytes, an interrupted
-//! run continues, and their files are complete.
+//! Tests of `fathom judge` and `fathom league` from end to end: two runs write the same bytes, an
+//! interrupted run continues, and the written files are complete.
 
 use crate::common;
 
@@ -44,7 +44,7 @@ fn two_judgements_write_the_same_bytes() {
 }
 
 #[test]
-fn a_result_worse_than_the_baseline_fails() {
+fn judge_fails_if_a_result_is_worse_than_the_baseline() {
     let folder = tempfile::tempdir().expect("a folder");
     let only = ["--only", "7.5"];
     let out = run(folder.path(), &[&["judge", "cubic", "--json", "old.json"], &only[..]].concat());
@@ -62,7 +62,7 @@ fn a_result_worse_than_the_baseline_fails() {
 }
 
 #[test]
-fn an_interrupted_judgement_can_be_continued() {
+fn interrupted_judgement_can_be_continued() {
     let (stopped, whole) =
         (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let args = [JUDGE, &["--only", "6.1", "--jobs", "1"]].concat();

@@ -1,5 +1,5 @@
-//! `fathom link` from the command line: datagrams pass, counts are printed, and invalid input is
-//! reported in one line.
+//! Tests of `fathom link` from the command line: datagrams pass, counts are printed, and invalid
+//! input is reported in one line.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
@@ -60,7 +60,7 @@ fn counts(mut child: Child) -> serde_json::Value {
 }
 
 #[test]
-fn an_interrupt_ends_the_link_and_prints_its_counts() {
+fn interrupt_ends_the_link_and_prints_its_counts() {
     let (server, client) = (socket(), socket());
     let (child, address) =
         relay(&server, &["--rate", "10Mbps", "--delay", "5ms", "--up-delay", "10ms"]);
@@ -125,13 +125,13 @@ fn commands_change_a_link_while_it_runs() {
 }
 
 #[test]
-fn link_ends_after_its_duration() {
+fn link_ends_after_its_configured_duration() {
     let (child, _) = relay(&socket(), &["--for", "200ms"]);
     assert_eq!(&counts(child)["to_server"]["arrived"], 0);
 }
 
 #[test]
-fn link_loses_the_configured_fraction() {
+fn link_loses_the_configured_fraction_of_datagrams() {
     let (server, client) = (socket(), socket());
     let (child, address) = relay(&server, &["--loss", "100%", "--up-loss", "0%"]);
     client.send_to(&[7; 100], address).expect("sent");
@@ -154,7 +154,7 @@ fn link_loses_the_configured_fraction() {
 }
 
 #[test]
-fn a_link_to_itself_is_refused() {
+fn link_to_its_own_address_is_refused() {
     for (listen, to) in
         [("127.0.0.1", "localhost"), ("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "0.0.0.0")]
     {
@@ -193,8 +193,8 @@ fn new_clients_replace_idle_ones_when_descriptors_run_out() {
         assert!(done.expect("prlimit runs (util-linux)").success());
     };
     limit("40");
-    // More clients than the relay may have sockets for. The sockets stay open: a freed port could
-    // be assigned to the next client, which would then not be new.
+    // More clients than the relay may have sockets for. The sockets stay open, because a freed port
+    // could be assigned to the next client, which would then not be a new client.
     let clients: Vec<UdpSocket> = std::iter::repeat_with(socket).take(90).collect();
     for (n, client) in clients[..60].iter().enumerate() {
         assert!(passes(client, &server, address), "client {n} was not served");
@@ -210,7 +210,7 @@ fn new_clients_replace_idle_ones_when_descriptors_run_out() {
 }
 
 #[test]
-fn invalid_input_gives_one_line_with_a_fix() {
+fn invalid_link_input_gives_one_line_with_a_fix() {
     let good = ["link", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"];
     let taken = socket();
     let taken = taken.local_addr().expect("an address").to_string();

@@ -1,5 +1,5 @@
-//! `fathom load` from the command line: it measures, writes its files, ends on a signal, and names
-//! errors. `bench/http/tests` tests how it counts.
+//! Tests of `fathom load` from the command line: it measures, writes its files, ends on a signal,
+//! and names errors. `bench/http/tests` tests how the load counts.
 
 use crate::common;
 
@@ -28,7 +28,7 @@ fn json_and(out: &Output, code: i32) -> serde_json::Value {
 }
 
 #[test]
-fn a_closed_loop_writes_all_its_files() {
+fn closed_loop_load_writes_all_its_files() {
     let (_server, port) = serve(&[]);
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
@@ -87,7 +87,7 @@ fn a_closed_loop_writes_all_its_files() {
         (&2.into(), &serde_json::Value::Null)
     );
     assert!(found["note"].as_str().expect("a note").contains("coordinated omission"));
-    // The warning about --insecure, and the location of the page.
+    // Standard error has the warning about --insecure and the location of the page.
     assert_eq!(text(&out.stderr).lines().count(), 2, "{}", text(&out.stderr));
     let read = |path: &str| std::fs::read_to_string(path).expect("a file");
     assert_eq!(read(&csv).lines().count(), 61);
@@ -108,7 +108,7 @@ fn a_closed_loop_writes_all_its_files() {
 }
 
 #[test]
-fn open_loops_run_through_a_link() {
+fn open_loop_load_runs_through_a_link() {
     let (_server, port) = serve(&["--stack", "noq"]);
     let to = format!("127.0.0.1:{port}");
     let (_link, relay) = start(
@@ -178,7 +178,7 @@ fn open_loops_run_through_a_link() {
 }
 
 #[test]
-fn the_table_reports_saturation_and_0rtt() {
+fn load_table_reports_saturation_and_0rtt() {
     let (_server, port) = serve(&["--zero-rtt"]);
     let url = format!("https://127.0.0.1:{port}/bytes/100");
     let args = [
@@ -212,7 +212,7 @@ fn the_table_reports_saturation_and_0rtt() {
 }
 
 #[test]
-fn an_interrupt_prints_the_results_so_far() {
+fn interrupted_load_prints_the_results_so_far() {
     let (_server, port) = serve(&[]);
     let folder = tempfile::tempdir().expect("a folder");
     let (url, rows) =
@@ -238,7 +238,7 @@ fn an_interrupt_prints_the_results_so_far() {
 }
 
 #[test]
-fn names_of_curls_options_work() {
+fn load_accepts_option_names_of_curl() {
     let (_server, port) = serve(&[]);
     let url = format!("https://Nowhere.Invalid:{port}/bytes/100");
     let resolve = format!("nowhere.invalid:{port}:127.0.0.1");
@@ -259,7 +259,7 @@ fn names_of_curls_options_work() {
 }
 
 #[test]
-fn invalid_input_gives_one_line_with_a_hint() {
+fn invalid_load_input_gives_one_line_with_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace.csv");
     std::fs::write(&trace, "0,/a\nsoon,/b\n").expect("written");
@@ -313,7 +313,7 @@ fn invalid_input_gives_one_line_with_a_hint() {
 }
 
 #[test]
-fn failed_requests_fail_the_run() {
+fn load_fails_if_requests_fail() {
     let (_server, port) = serve(&[]);
     let [missing, there] =
         ["nothing", "bytes/10"].map(|path| format!("https://localhost:{port}/{path}"));
@@ -342,7 +342,7 @@ fn failed_requests_fail_the_run() {
 }
 
 #[test]
-fn an_unreachable_server_gives_one_line() {
+fn load_reports_an_unreachable_server_in_one_line() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let at = nobody.local_addr().expect("an address").to_string();
     let out = fathom(&["load", &format!("https://{at}/"), "--insecure", "--timeout", "300ms"]);

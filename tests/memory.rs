@@ -1,4 +1,4 @@
-//! Memory that `fathom serve` keeps after its clients have left.
+//! Tests the memory that `fathom serve` keeps after its clients have left.
 #![cfg(target_os = "linux")]
 
 use crate::common;
@@ -20,7 +20,7 @@ fn kib(process: u32, name: &str) -> u64 {
 }
 
 #[test]
-fn memory_is_released_after_clients_leave() {
+fn serve_releases_memory_after_clients_leave() {
     for stack in Stack::ALL.iter().map(|stack| stack.name()) {
         let (server, port) = serve(&["--stack", stack]);
         let process = server.child.id();

@@ -1,5 +1,5 @@
-//! `fathom new-controller` writes `own/template`, which the workspace builds and tests, under
-//! another name.
+//! Tests that `fathom new-controller` writes a copy of `own/template` under another name. The
+//! workspace builds and tests `own/template` itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn template_is_written_under_another_name() {
+fn controller_template_is_written_under_another_name() {
     let clone = clone();
     let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
     let lock =

@@ -1,5 +1,5 @@
-//! `fathom probe` from the command line: reports on servers that support a timestamp frame, on a
-//! server that supports none, and on an unreachable address.
+//! Tests of `fathom probe` from the command line, with servers that support a timestamp frame, a
+//! server that supports none, and an unreachable address.
 
 use crate::common;
 
@@ -18,7 +18,7 @@ fn probe(args: &[&str]) -> Output {
 }
 
 #[test]
-fn supported_extensions_are_reported() {
+fn probe_reports_the_supported_extensions() {
     let (_ours, ours) = serve(&[]);
     let (_theirs, theirs) = serve(&["--timestamps", "timestamp"]);
     let (_plain, plain) = serve(&["--timestamps", "off", "--controller", "native:cubic"]);
@@ -53,7 +53,7 @@ fn supported_extensions_are_reported() {
 }
 
 #[test]
-fn unreachable_servers_and_invalid_input_give_one_line() {
+fn probe_reports_unreachable_servers_and_bad_input_in_one_line() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let nobody = nobody.local_addr().expect("an address").to_string();
     let out = probe(&[&nobody, "--insecure", "--timeout", "300ms"]);

@@ -1,6 +1,6 @@
-//! Questions that were asked in public (`tests/public_cases/cases.toml`). The program answers each
-//! as written there, and docs/public-cases.md shows the answers. `FATHOM_WRITE=1` writes that page
-//! anew.
+//! Tests with questions that were asked in public (`tests/public_cases/cases.toml`). The program
+//! must answer each question as `cases.toml` states, and docs/public-cases.md shows the answers.
+//! `FATHOM_WRITE=1` writes this page anew.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -104,14 +104,14 @@ fn wrong(case: &Case, command: &str) -> Vec<String> {
 
 #[test]
 #[cfg_attr(not(feature = "quiche"), ignore = "some questions are about quiche")]
-fn public_questions_are_answered_as_written() {
+fn commands_answer_the_public_questions_as_documented() {
     let wrong: Vec<String> =
         cases().iter().filter_map(|case| Some(wrong(case, case.run.as_ref()?))).flatten().collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n  "));
 }
 
 #[test]
-fn each_public_question_has_a_command_or_an_existing_test() {
+fn every_public_question_has_a_command_or_an_existing_test() {
     let files = files_below(repository());
     let sources = files.iter().filter(|file| file.extension().is_some_and(|of| of == "rs"));
     let all: Vec<String> = sources.filter_map(|file| fs::read_to_string(file).ok()).collect();
@@ -133,7 +133,7 @@ fn each_public_question_has_a_command_or_an_existing_test() {
 }
 
 #[test]
-fn public_cases_page_matches_the_cases() {
+fn public_cases_page_matches_the_case_file() {
     let mut page = HEAD.to_owned();
     let mut about = String::new();
     let cell = |text: &str| text.replace('|', "\\|");

@@ -1,5 +1,5 @@
-//! Response times that `fathom serve` reports match those of its clients, even behind a slow link,
-//! on every stack.
+//! Tests that response times reported by `fathom serve` match those of its clients on every stack,
+//! even behind a slow link.
 
 #![cfg(unix)]
 
@@ -45,8 +45,8 @@ fn load(port: &str, table: &std::path::Path) -> Vec<f64> {
 
 /// Returns the times in seconds that the logs have under this name.
 fn logged(folder: &std::path::Path, name: &str) -> Vec<f64> {
-    // A client that waits long for the answer to its first packet sends another one, which may have
-    // its own log.
+    // A client that waits long for the answer to its first packet sends another packet, for which
+    // the server may open another log.
     let files = std::fs::read_dir(folder).expect("logs").map(|file| file.expect("a name").path());
     let text: String = files.map(|file| std::fs::read_to_string(file).expect("text")).collect();
     let responses = text.lines().filter(|line| line.contains("\"fathom:response\""));

@@ -1,5 +1,6 @@
-//! Files of `--csv`, `--parquet`, `--distributions` and `--response-log`. The programs that
-//! docs/results.md shows read them; `make test-results` installs these programs.
+//! Tests of the files that `--csv`, `--parquet`, `--distributions` and `--response-log` write. The
+//! programs shown in docs/results.md read the files, and `make test-results` installs these
+//! programs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -51,7 +52,7 @@ fn compare(folder: &Path) {
 }
 
 #[test]
-fn files_have_a_row_per_run_and_units() {
+fn result_files_have_a_row_per_run_and_units_in_column_names() {
     let folder = tempfile::tempdir().expect("a folder");
     compare(folder.path());
     let csv = std::fs::read_to_string(folder.path().join("runs.csv")).expect("the runs");
@@ -155,7 +156,7 @@ fn measures_can_be_computed_from_response_rows() {
 }
 
 #[test]
-fn a_study_writes_a_page_and_rows() {
+fn study_writes_a_page_and_rows_of_results() {
     let folder = tempfile::tempdir().expect("a folder");
     let study = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixed_runs/study.toml");
     let files =
@@ -176,7 +177,7 @@ fn a_study_writes_a_page_and_rows() {
 
 #[test]
 #[ignore = "needs pandas, polars, pyarrow and R, which it installs: make test-results"]
-fn pandas_polars_and_r_read_the_files() {
+fn pandas_polars_and_r_read_the_result_files() {
     let folder = tempfile::tempdir().expect("a folder");
     compare(folder.path());
     let read = |program: &str, args: &[&str], code: &str| {

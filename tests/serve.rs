@@ -1,5 +1,5 @@
-//! `fathom serve` from the command line: it prints its address, ends on a signal, and names errors.
-//! `bench/http/tests` tests its responses.
+//! Tests of `fathom serve` from the command line: the server prints its address, ends on a signal,
+//! and names errors. `bench/http/tests` tests its responses.
 
 use crate::common;
 
@@ -145,7 +145,7 @@ fn sockets_of_a_service_manager_are_served() {
 /// Otherwise the server would wait at its start until someone reads the pipe, and could not be
 /// ended.
 #[test]
-fn an_access_log_pipe_without_a_reader_is_refused() {
+fn access_log_pipe_without_a_reader_is_refused_by_serve() {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("log").to_str().expect("text").to_owned();
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
@@ -161,7 +161,7 @@ fn an_access_log_pipe_without_a_reader_is_refused() {
 }
 
 #[test]
-fn invalid_input_gives_one_line_with_a_hint() {
+fn invalid_serve_input_gives_one_line_with_a_hint() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let taken = taken.local_addr().expect("an address").to_string();
     let here = env!("CARGO_MANIFEST_DIR").to_owned() + "/Cargo.toml";

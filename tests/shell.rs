@@ -1,5 +1,5 @@
-//! Support for shells, packagers and scripts: completions, manual pages, versions, and no colours
-//! where they are not wanted.
+//! Tests of the support for shells, packagers and scripts: completions, manual pages, versions, and
+//! output without colours.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -15,7 +15,7 @@ fn stdout(args: &[&str]) -> String {
 }
 
 #[test]
-fn completions_name_commands_and_options() {
+fn shell_completions_name_commands_and_options() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = stdout(&["completions", shell]);
         for word in ["new-controller", "max-per-client", "reproduce"] {
@@ -66,14 +66,15 @@ fn manual_has_a_page_for_every_command() {
 }
 
 #[test]
-fn version_names_commit_and_stacks() {
+fn version_output_names_commit_and_stacks() {
     assert_eq!(stdout(&["-V"]).trim(), format!("fathom {}", env!("CARGO_PKG_VERSION")));
     let long = stdout(&["--version"]);
     for part in ["quinn 0.11.", "noq 1."] {
         assert!(long.contains(part), "{long}");
     }
     let commit = long.lines().next().and_then(|line| line.split_once('(')).expect("a commit").1;
-    // In a checkout the commit is known; a build without Git says that it is unknown.
+    // In a checkout, the version names the commit. A build without Git says that the commit is
+    // unknown.
     let known = commit.chars().take(10).all(|c| c.is_ascii_hexdigit());
     assert!(known || commit == "unknown commit)", "{long}");
 }

@@ -1,11 +1,11 @@
-//! All faults at once: `fathom load` fetches files from `fathom serve` through a `fathom link` that
-//! constantly loses, reorders, duplicates and corrupts datagrams, has a blackout, changes the
-//! clients' ports and lowers its MTU, while connections begin and end. The SHA-256 of each body
-//! must be right, requests must complete at the former rate soon after the last fault, and the
-//! server's memory must not grow.
+//! Tests of all faults at once. `fathom load` fetches files from `fathom serve` through a
+//! `fathom link` that constantly loses, reorders, duplicates and corrupts datagrams. The link also
+//! has a blackout, changes the clients' ports and lowers its MTU, while connections begin and end.
+//! The SHA-256 of each body must be right, requests must complete at the former rate soon after the
+//! last fault, and the server's memory must not grow.
 //!
-//! A short course runs with the other tests, on machines that may be busy: it checks what arrives,
-//! but not how soon. `make soak` runs the long course and prints the figures.
+//! A short course runs with the other tests, on machines that may be busy. It checks the responses,
+//! but not their times. `make soak` runs the long course and prints the figures.
 
 #![cfg(target_os = "linux")]
 
@@ -95,10 +95,10 @@ const FILES: [(&str, usize, usize); 4] = [
 ];
 /// Requests per second of each load.
 const RATE: u32 = 20;
-/// Longest time that a request may take. If packets of the handshake are lost, the first RTT sample
-/// of a client is a second, and its probe timeout is six. A Finished that is lost then arrives that
-/// late (RFC 9002 §5.1, §6.2): one connection in three hundred; one in two thousand takes 15 s. No
-/// server here abandons a handshake earlier.
+/// Longest time that a request may take. If packets of the handshake are lost, a client's first RTT
+/// sample can be 1 s and its probe timeout 6 s. If the Finished message is lost too, it arrives 6 s
+/// late (RFC 9002 §5.1, §6.2). This happens to one connection in 300, and one in 2,000 takes 15 s.
+/// No server here abandons a handshake earlier.
 const PATIENCE: &str = "30s";
 
 /// Writes files of bytes that do not repeat: zeros would hide misplaced data.
@@ -210,13 +210,13 @@ fn rows(load: &Load) -> Vec<Row> {
     text.lines().skip(1).map(row).collect()
 }
 
-/// Returns the number of complete responses per second that ended in this time.
+/// Returns the number of complete responses per second in this time span.
 fn rate(rows: &[Row], from: f64, to: f64) -> f64 {
     rows.iter().filter(|row| row.whole && (from..to).contains(&row.ended)).count() as f64
         / (to - from)
 }
 
-/// Returns the longest time in which no response ended.
+/// Returns the longest time without a completed response.
 fn silence(rows: &[Row], from: f64, to: f64) -> f64 {
     let mut ends: Vec<f64> = rows.iter().filter(|row| row.whole).map(|row| row.ended).collect();
     ends.retain(|end| (from..to).contains(end));
@@ -454,7 +454,7 @@ fn soak(stack: &str, course: &Course) {
 
 /// All stacks run at once, because they wait more than they work.
 #[test]
-fn every_stack_survives_a_short_soak() {
+fn every_stack_survives_a_short_soak_test() {
     std::thread::scope(|scope| {
         for stack in Stack::ALL {
             scope.spawn(|| soak(stack.name(), &SHORT));
@@ -464,19 +464,19 @@ fn every_stack_survives_a_short_soak() {
 
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn quinn_survives_a_minute_of_soak() {
+fn quinn_survives_a_one_minute_soak_test() {
     soak("quinn", &LONG);
 }
 
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn noq_survives_a_minute_of_soak() {
+fn noq_survives_a_one_minute_soak_test() {
     soak("noq", &LONG);
 }
 
 #[cfg(feature = "quiche")]
 #[test]
 #[ignore = "takes a minute: make soak"]
-fn quiche_survives_a_minute_of_soak() {
+fn quiche_survives_a_one_minute_soak_test() {
     soak("quiche", &LONG);
 }

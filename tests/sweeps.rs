@@ -1,5 +1,5 @@
-//! A study made by many processes: array tasks that read their environment, interruptions, and the
-//! merged results.
+//! Tests of a study that many processes execute: array tasks read their environment, interrupted
+//! processes keep finished runs, and results are merged.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -47,7 +47,7 @@ fn counts(folder: &Path) -> (Option<i32>, serde_json::Value) {
 }
 
 #[test]
-fn array_tasks_complete_a_study() {
+fn array_tasks_together_complete_a_study() {
     let folder = tempfile::tempdir().expect("a folder");
     let (alone, slurm, pods) =
         (folder.path().join("alone"), folder.path().join("slurm"), folder.path().join("pods"));
@@ -98,7 +98,7 @@ fn array_tasks_complete_a_study() {
 }
 
 #[test]
-fn a_named_run_is_executed_in_any_task() {
+fn run_selected_by_fingerprint_is_executed_in_any_array_task() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = run(command(&["plan", "runs"], folder.path()).arg("--json"));
     let listed: Vec<serde_json::Value> = serde_json::from_slice(&out.stdout).expect("JSON");
@@ -121,7 +121,7 @@ fn a_named_run_is_executed_in_any_task() {
 
 #[cfg(unix)]
 #[test]
-fn sigterm_keeps_finished_runs() {
+fn sigterm_keeps_finished_runs_of_a_study() {
     use std::io::{BufRead, BufReader};
 
     let folder = tempfile::tempdir().expect("a folder");
@@ -192,7 +192,7 @@ fn job_files_for_clusters_are_written() {
 
 #[cfg(not(feature = "object-store"))]
 #[test]
-fn build_without_object_stores_reports_it() {
+fn error_says_if_the_build_lacks_object_stores() {
     let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(["plan", "status", STUDY[0], "--results", "s3://bucket/prefix"])
         .output()

@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn rtt_threshold_is_an_eighth_between_4_and_16_ms() {
+    fn hystart_rtt_threshold_is_an_eighth_between_4_and_16_ms() {
         for (rtt, threshold) in [(8, 4), (32, 4), (64, 8), (128, 16), (400, 16)] {
             assert_eq!(rtt_threshold(Duration::from_millis(rtt)), Duration::from_millis(threshold));
         }
     }
 
     #[test]
-    fn five_rounds_of_css_end_slow_start() {
+    fn five_rounds_of_conservative_slow_start_end_slow_start() {
         use Growth::{Conservative, Full, Over};
         assert_eq!(
             rounds(&[40, 44, 48]),
@@ -202,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn a_spurious_rise_resumes_slow_start() {
+    fn slow_start_resumes_after_a_spurious_rtt_rise() {
         use Growth::{Conservative, Full};
         assert_eq!(rounds(&[40, 46, 45, 45]), [Full, Conservative, Full, Full]);
     }
 
     #[test]
-    fn seven_samples_are_too_few_to_leave_slow_start() {
+    fn seven_rtt_samples_are_too_few_to_leave_slow_start() {
         let mut hystart = HyStart::new(Time::ZERO);
         frames(&mut hystart, Time::from_millis(40), Time::from_millis(1), 10, MS * 40);
         let second =

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_ends_with_the_ack_of_data_sent_after_its_start() {
+    fn round_ends_with_the_ack_of_data_sent_after_its_start() {
         let mut round = RoundTrip::default();
         assert!(!frame(&mut round, 50, 0), "begins the first round");
         assert!(!frame(&mut round, 60, 10));

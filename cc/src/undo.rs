@@ -42,7 +42,7 @@ mod tests {
     use super::Undo;
 
     #[test]
-    fn the_newest_copy_is_returned_once() {
+    fn newest_saved_state_is_restored_once() {
         let mut undo = Undo::default();
         undo.save(&1);
         undo.save(&2);

@@ -34,7 +34,7 @@ fn every_algorithm_is_fully_documented() {
 }
 
 #[test]
-fn every_option_value_round_trips() {
+fn every_controller_option_value_round_trips() {
     for entry in CATALOGUE {
         for option in entry.options {
             for word in values(&option.values) {
@@ -48,7 +48,7 @@ fn every_option_value_round_trips() {
 }
 
 #[test]
-fn messages_name_the_error_and_suggest_a_fix() {
+fn controller_spec_errors_suggest_a_fix() {
     let known = CATALOGUE.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
     assert_eq!(error(""), format!("no controller named; choose one of: {known}"));
     assert_eq!(
@@ -99,7 +99,7 @@ fn ghstcp_is_an_alias_of_gentle() {
 }
 
 #[test]
-fn the_signal_option_sets_required_capabilities() {
+fn sync_signal_option_sets_required_capabilities() {
     let one_way = Capabilities { one_way: true, ..Capabilities::NONE };
     for (spec, required, optional) in [
         ("sync", one_way, one_way),
@@ -136,7 +136,7 @@ fn any_sync() -> impl Strategy<Value = SyncTcpConfig> {
 
 proptest! {
     #[test]
-    fn specs_round_trip(original in any_sync()) {
+    fn controller_specs_round_trip(original in any_sync()) {
         let spec = original.spec();
         let read = catalogue::parse(&spec).expect(&spec);
         prop_assert_eq!(format!("{read:?}"), format!("{original:?}"));
@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_config_or_a_one_line_error(text in "\\PC{0,30}|(sync|reno|synk):[a-z=,.0-9:-]{0,30}|(?s).{0,20}") {
+    fn any_controller_text_parses_or_gives_a_one_line_error(text in "\\PC{0,30}|(sync|reno|synk):[a-z=,.0-9:-]{0,30}|(?s).{0,20}") {
         if let Err(e) = catalogue::parse(&text) {
             prop_assert_eq!(e.to_string().lines().count(), 1);
         }
@@ -152,12 +152,12 @@ proptest! {
 }
 
 #[test]
-fn options_apply_only_to_their_controller() {
+fn controller_list_splits_without_breaking_option_lists() {
     assert_eq!(
         split("reno,sync:floor=1ms,signal=rtt,sync"),
         ["reno", "sync:floor=1ms,signal=rtt", "sync"]
     );
-    // A server's list of shares, with the weights.
+    // A server's list of controllers also has weights.
     assert_eq!(
         split("sync:floor=1ms=30,packet-size/reno=70"),
         ["sync:floor=1ms=30", "packet-size/reno=70"]

@@ -1,4 +1,4 @@
-//! Every citation has one form, `<source> §<section>`, and names a section that exists.
+//! Tests that every citation has the form `<source> §<section>` and names an existing section.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -79,7 +79,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The section after a section sign, without the punctuation that ends a sentence.
+/// Returns the section after a section sign, without the punctuation that ends a sentence.
 fn section(after: &str) -> &str {
     let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).unwrap_or(after.len());
     after[..end].trim_end_matches('.')

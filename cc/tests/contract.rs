@@ -1,4 +1,4 @@
-//! The contract tests for every controller of the catalogue.
+//! Runs the contract tests for every controller of the catalogue.
 
 fathom_cc::contract_tests!(fathom_cc::catalogue::CATALOGUE);
 

@@ -1,5 +1,5 @@
-//! Tests of CUBIC with real events: the curve, Reno's window, fast convergence, excluded time,
-//! undo, timeout.
+//! Tests of CUBIC with real events. They cover the curve, Reno's window, fast convergence, excluded
+//! time, undo, and timeouts.
 
 use fathom_cc::testing::script::{MSS, Script};
 use fathom_cc::{Cause, PathChange, Phase};
@@ -36,7 +36,7 @@ fn fast(spec: &str) -> Script {
 }
 
 #[test]
-fn the_window_follows_the_cubic_curve() {
+fn cubic_window_follows_the_curve() {
     // W_max 1000: K = cbrt(300 / 0.4) = 9.0856 s, W_cubic(t) = 0.4 (t - K)^3 + 1000. The frames
     // move the window towards W_cubic(t + RTT) with a time constant of one window, 70 to 110 ms.
     let mut s = fast("cubic");
@@ -53,7 +53,7 @@ fn the_window_follows_the_cubic_curve() {
 }
 
 #[test]
-fn growth_per_round_trip_is_at_most_half_the_window() {
+fn cubic_growth_per_round_trip_is_at_most_half_the_window() {
     // After 20 s, W_cubic is far above the window. One hundred frames of a hundredth of the window
     // each would multiply the window by at most 1.005 each.
     let mut s = after_loss("cubic", 20);
@@ -66,7 +66,7 @@ fn growth_per_round_trip_is_at_most_half_the_window() {
 }
 
 #[test]
-fn small_windows_grow_like_reno() {
+fn cubic_grows_small_windows_like_reno() {
     // W_max 10, cwnd 7, one packet per millisecond: W_est obeys d(W²/2)/dn = alpha, so W² = 49 +
     // 2 * 0.5294 n up to 10 (n = 48.2), and then with alpha 1 W² = 100 + 2 (n - 48.2). W_cubic
     // stays at 7.
@@ -78,7 +78,7 @@ fn small_windows_grow_like_reno() {
 }
 
 #[test]
-fn a_second_loss_below_w_max_lowers_the_plateau() {
+fn second_loss_below_w_max_lowers_the_cubic_plateau() {
     // W_max 1000, second loss at 700, cwnd 490. With fast convergence: W_max = 595, K =
     // cbrt(105 / 0.4) = 6.403. Without it: 700 and cbrt(210 / 0.4) = 8.067.
     for (spec, expected) in
@@ -97,7 +97,7 @@ fn a_second_loss_below_w_max_lowers_the_plateau() {
 }
 
 #[test]
-fn app_limited_and_idle_time_do_not_count() {
+fn cubic_excludes_app_limited_and_idle_time() {
     let run = |pause: &dyn Fn(&mut Script)| {
         let mut s = after_loss("cubic", 100);
         s.acks(500, 0);
@@ -125,7 +125,7 @@ fn app_limited_and_idle_time_do_not_count() {
 }
 
 #[test]
-fn the_epoch_starts_after_recovery() {
+fn cubic_epoch_starts_after_recovery() {
     let curve = |recovery: u64| {
         let mut s = after_loss("cubic", 100);
         let old = s.now - s.rtt * 3;
@@ -138,7 +138,7 @@ fn the_epoch_starts_after_recovery() {
 }
 
 #[test]
-fn a_spurious_loss_restores_the_curve() {
+fn undone_loss_restores_the_cubic_curve() {
     let (mut s, mut never) = (after_loss("cubic", 100), after_loss("cubic", 100));
     for script in [&mut s, &mut never] {
         script.acks(3_000, 0);
@@ -164,7 +164,7 @@ fn a_spurious_loss_restores_the_curve() {
 }
 
 #[test]
-fn a_mark_is_not_undone_and_a_larger_window_is_kept() {
+fn cubic_undo_ignores_marks_and_keeps_a_larger_window() {
     let (mut s, mut plain) = (after_loss("cubic", 100), after_loss("cubic", 100));
     for script in [&mut s, &mut plain] {
         script.acks(100, 0);
@@ -190,7 +190,7 @@ fn a_mark_is_not_undone_and_a_larger_window_is_kept() {
 }
 
 #[test]
-fn a_timeout_restarts_the_curve_at_the_current_window() {
+fn timeout_restarts_the_cubic_curve_at_the_current_window() {
     let mut s = after_loss("cubic", 100);
     s.acks(10, 0);
     let threshold = s.window() * 7 / 10;
@@ -217,7 +217,7 @@ fn a_timeout_restarts_the_curve_at_the_current_window() {
 }
 
 #[test]
-fn after_hystart_the_curve_starts_flat() {
+fn cubic_curve_starts_flat_after_hystart() {
     let mut s = Script::new("cubic:hystart=on");
     s.acks(10, 0);
     s.rtt += Duration::from_millis(40);
@@ -234,7 +234,7 @@ fn after_hystart_the_curve_starts_flat() {
 }
 
 #[test]
-fn a_new_datagram_size_starts_an_epoch_and_a_new_path_resets() {
+fn cubic_epoch_restarts_at_new_datagram_size_and_new_path() {
     let mut s = fast("cubic");
     s.acks(4_000, 0);
     let before = s.window();

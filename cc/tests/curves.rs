@@ -33,7 +33,7 @@ const LARGE: Bottleneck = Bottleneck {
 /// [`PATH`] with a queue of 250 ms.
 const DEEP: Bottleneck = Bottleneck { queue: 312_500, ..PATH };
 const LENGTH: Duration = Duration::from_secs(30);
-/// Time by which slow start is long over.
+/// Time at which slow start is certainly over.
 const SETTLED: Time = Time::from_millis(5_000);
 
 fn curve(spec: &str, path: Bottleneck) -> Curve {
@@ -71,7 +71,7 @@ fn share_of(path: Bottleneck, curve: &Curve) -> f64 {
 }
 
 #[test]
-fn a_fixed_window_uses_its_computed_share_of_the_link() {
+fn fixed_window_uses_its_computed_share_of_the_link() {
     let half = PATH.run(&mut Null { window: 25_000 }, LENGTH);
     assert!((0.42..0.50).contains(&share(&half)), "{}", figures(&half));
     let full = Bottleneck { queue: 100_000, ..PATH }.run(&mut Null { window: 75_000 }, LENGTH);
@@ -141,7 +141,7 @@ fn gentle_lies_between_reno_and_highspeed_on_a_large_path() {
 }
 
 #[test]
-fn highspeed_reduces_slightly_less_than_reno_on_a_small_path() {
+fn highspeed_cuts_slightly_less_than_reno_on_a_small_path() {
     // A loss comes at 83 packets, where b is 0.465.
     let fast = curve("highspeed", PATH);
     let (low, high) = fast.window_range(SETTLED).expect("points");
@@ -156,9 +156,9 @@ fn highspeed_reduces_slightly_less_than_reno_on_a_small_path() {
 #[test]
 fn hystart_loses_less_in_slow_start_with_a_deep_queue() {
     let (plain, hystart) = (curve("reno", DEEP), curve("reno:hystart=on", DEEP));
-    // The path holds 362 kB. Slow start detects this at twice as much, and about 300 packets are
-    // lost. Conservative Slow Start grows at a quarter of the speed but does not pause. Without
-    // pacing, it begins so late that it still reaches the end of the queue.
+    // The path holds 362 kB. Slow start detects the full path only at twice this window, and about
+    // 300 packets are lost. Conservative Slow Start grows at a quarter of the speed but does not
+    // pause. Without pacing, it begins so late that it still reaches the end of the queue.
     let most = |c: &Curve| c.points.iter().map(|p| p.window).max().unwrap_or_default();
     assert!(plain.lost > 200 && most(&plain) > 600_000, "{}", figures(&plain));
     assert!(hystart.lost * 3 < plain.lost && most(&hystart) < 500_000, "{}", figures(&hystart));
@@ -213,7 +213,7 @@ fn sync_with_one_cut_per_round_fills_the_link() {
 }
 
 #[test]
-fn slow_start_of_reno_fills_the_queue_under_sync() {
+fn sync_option_slow_start_reno_fills_the_queue() {
     let (steer, reno) = (curve("sync", PATH), curve("sync:slow-start=reno", PATH));
     let deepest = |c: &Curve| c.points.iter().map(|p| p.queued).max().unwrap_or_default();
     assert!(deepest(&steer) < Duration::from_millis(15), "{}", figures(&steer));
@@ -222,7 +222,7 @@ fn slow_start_of_reno_fills_the_queue_under_sync() {
 }
 
 #[test]
-fn rtt_equals_one_way_delay_on_a_steady_reverse_path() {
+fn sync_curves_with_rtt_and_one_way_delay_are_equal() {
     // With one ACK per packet, there is no acknowledgement delay either.
     let path = Bottleneck { per_ack: 1, ..PATH };
     assert!(curve("sync", path).points == curve("sync:signal=rtt", path).points);
@@ -255,11 +255,12 @@ fn smaller_dca_reductions_cost_less_throughput() {
 }
 
 #[test]
-fn a_floor_above_its_own_rtt_steps_lets_dca_fill_the_link() {
-    // A packet takes 0.96 ms. So the growth of a single sender raises the mean of two samples by
-    // half of that or, if both packets of a frame are behind it, by all of it. Prediction: a floor
-    // of a quarter of a packet changes nothing; a higher floor gives a higher utilisation; a floor
-    // of two packets is never reached after slow start, and dca is then Reno.
+fn dca_fills_the_link_if_its_floor_exceeds_its_own_rtt_steps() {
+    // A packet takes 0.96 ms. The growth of a single sender therefore raises the mean of two
+    // samples by half of this time, or by the whole time if both packets of a frame are behind the
+    // added packet. Prediction: a floor of a quarter of a packet changes nothing, and a higher
+    // floor gives a higher utilisation. A floor of two packets is never reached after slow start,
+    // so dca then behaves like Reno.
     let [none, quarter, half_more, two] =
         ["dca", "dca:floor=0.24ms", "dca:floor=1.5ms", "dca:floor=2ms"]
             .map(|spec| curve(spec, PATH));
@@ -316,7 +317,7 @@ fn dual_oscillates_below_the_middle_of_its_delay_range() {
 }
 
 #[test]
-fn drawings_have_the_requested_size() {
+fn ascii_drawings_of_curves_have_the_requested_size() {
     let curve = PATH.run(&mut Null { window: 75_000 }, Duration::from_secs(1));
     let drawing = curve.to_ascii(60, 8);
     assert_eq!(drawing.lines().count(), 9);

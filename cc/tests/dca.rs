@@ -37,7 +37,7 @@ fn calm(spec: &str) -> Rounds {
 }
 
 #[test]
-fn a_delay_rise_cuts_the_window_by_the_reduction_level() {
+fn dca_delay_rise_cuts_the_window_by_the_reduction_level() {
     // 19 samples of 50 ms and one of 52 ms: the mean of the last two, 51, exceeds 50.1 + 0.436.
     for (spec, left) in [
         ("dca", START / 2),
@@ -54,7 +54,7 @@ fn a_delay_rise_cuts_the_window_by_the_reduction_level() {
 }
 
 #[test]
-fn no_decision_before_the_window_is_full() {
+fn dca_makes_no_decision_before_its_sample_window_is_full() {
     let mut r = still("dca");
     assert_eq!(feed(&mut r, [50; 18]), 0);
     assert_eq!(feed(&mut r, [52]), 0, "the nineteenth");
@@ -63,20 +63,20 @@ fn no_decision_before_the_window_is_full() {
 }
 
 #[test]
-fn growth_is_applied_before_the_cut() {
+fn dca_applies_growth_before_the_cut() {
     // DCA §4.3: "after the normal TCP cwnd adjustment". 21 frames of two packets in slow start,
     // then the window is halved.
     let mut r = Rounds::new("dca");
     assert_eq!(feed(&mut r, [50; 20]), 0);
     assert_eq!(feed(&mut r, [52]), 1);
     assert_eq!(r.packets(), (INITIAL + 42) / 2);
-    // Avoidance from here on: one packet more per window.
+    // From here on, avoidance adds one packet per window.
     feed(&mut r, [52; 13]);
     assert_eq!(r.packets(), 27);
 }
 
 #[test]
-fn one_cut_per_epoch_which_ends_at_a_steady_delay() {
+fn dca_cuts_once_per_epoch_which_ends_at_a_steady_delay() {
     for (plateau, cuts) in [(19, 0), (20, 1)] {
         let mut r = calm("dca");
         assert_eq!(feed(&mut r, 51..=80), 1, "a ramp of thirty samples is one epoch");
@@ -88,7 +88,7 @@ fn one_cut_per_epoch_which_ends_at_a_steady_delay() {
 }
 
 #[test]
-fn falling_back_to_the_baseline_ends_the_epoch() {
+fn dca_epoch_ends_when_the_delay_returns_to_the_baseline() {
     let mut r = calm("dca");
     assert_eq!(feed(&mut r, [52]), 1);
     // The mean of 52 and 50 is still above 50.1.
@@ -101,7 +101,7 @@ fn falling_back_to_the_baseline_ends_the_epoch() {
 }
 
 #[test]
-fn with_epoch_start_only_the_old_level_ends_the_epoch() {
+fn dca_epoch_start_option_ends_the_epoch_only_at_the_old_level() {
     let mut r = calm("dca:epoch=start");
     assert_eq!(feed(&mut r, 51..=80), 1);
     assert_eq!(feed(&mut r, [80; 200]), 0);
@@ -113,7 +113,7 @@ fn with_epoch_start_only_the_old_level_ends_the_epoch() {
 }
 
 #[test]
-fn options_x_and_w_set_the_averaging_windows() {
+fn dca_options_x_and_w_set_the_averaging_windows() {
     // Three samples of 50 and one of 54: 54 > 51 + 1.73, but 52 is not.
     for (spec, cuts) in [("dca:x=1,w=4", 1), ("dca:x=2,w=4", 0)] {
         let mut r = still(spec);
@@ -126,7 +126,7 @@ fn options_x_and_w_set_the_averaging_windows() {
 }
 
 #[test]
-fn frames_of_one_packet_give_no_sample_unless_asked() {
+fn dca_frames_of_one_packet_give_no_sample_unless_configured() {
     for (spec, cuts) in [("dca", 0), ("dca:samples=all", 1)] {
         let mut r = still(spec);
         for rtt in [50; 20].into_iter().chain([60, 70, 80]) {
@@ -137,7 +137,7 @@ fn frames_of_one_packet_give_no_sample_unless_asked() {
 }
 
 #[test]
-fn no_samples_are_taken_in_recovery() {
+fn dca_takes_no_samples_in_recovery() {
     let mut r = calm("dca");
     let flight = r.now;
     r.lose(false);
@@ -150,7 +150,7 @@ fn no_samples_are_taken_in_recovery() {
 }
 
 #[test]
-fn a_frame_about_older_packets_gives_no_sample() {
+fn dca_takes_no_sample_from_acks_of_older_packets() {
     let mut r = calm("dca");
     let late = r.now - ms(60);
     assert_eq!(r.frame_sent(late, ms(90), 2), 0);
@@ -158,7 +158,7 @@ fn a_frame_about_older_packets_gives_no_sample() {
 }
 
 #[test]
-fn a_new_path_clears_the_samples() {
+fn new_path_clears_the_dca_samples() {
     let mut r = calm("dca");
     assert_eq!(feed(&mut r, [52]), 1);
     r.controller.on_path(r.now, PathChange::Moved);
@@ -170,7 +170,7 @@ fn a_new_path_clears_the_samples() {
 }
 
 #[test]
-fn a_rise_below_the_floor_does_not_count() {
+fn dca_ignores_a_delay_rise_below_the_floor() {
     // 19 samples of 50 ms and one of 52 ms: the mean of the last two is 51 - 50.1 = 0.9 ms above
     // the average.
     for (spec, cuts) in [("dca:floor=0.9ms", 1), ("dca:floor=900001ns", 0), ("dca:floor=10s", 0)] {

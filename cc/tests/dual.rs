@@ -23,7 +23,7 @@ fn feed(r: &mut Rounds, rtts_ms: &[u64]) -> u64 {
 }
 
 #[test]
-fn the_window_falls_an_eighth_every_second_rtt_above_middle() {
+fn dual_cuts_window_by_an_eighth_every_second_rtt_above_middle() {
     let mut r = still("dual");
     let steps = [
         (50, START),           // Begins the first round.
@@ -47,7 +47,7 @@ fn the_window_falls_an_eighth_every_second_rtt_above_middle() {
 }
 
 #[test]
-fn growth_matches_reno() {
+fn dual_growth_matches_reno() {
     let (mut dual, mut reno) = (Rounds::new("dual"), Rounds::new("reno"));
     for r in [&mut dual, &mut reno] {
         assert_eq!(r.rounds(&[50, 50, 50]), [20, 40, 80]);
@@ -73,7 +73,7 @@ fn dual_grows_below_the_middle_delay_and_cuts_above_it() {
 }
 
 #[test]
-fn one_long_delay_raises_the_middle_until_reset() {
+fn one_long_delay_raises_middle_of_dual_range_until_reset() {
     for (spec, persistent, cuts) in [
         ("dual", true, 0),
         ("dual:reset=timeout", false, 0),
@@ -90,7 +90,7 @@ fn one_long_delay_raises_the_middle_until_reset() {
 }
 
 #[test]
-fn recovery_makes_no_decision_and_restarts_the_count() {
+fn dual_makes_no_decision_in_recovery_and_restarts_its_count() {
     let mut r = still("dual");
     assert_eq!(feed(&mut r, &[50, 90]), 0);
     let flight = r.now;
@@ -106,7 +106,7 @@ fn recovery_makes_no_decision_and_restarts_the_count() {
 }
 
 #[test]
-fn a_new_path_clears_the_delay_range() {
+fn new_path_clears_the_dual_delay_range() {
     let mut r = still("dual");
     feed(&mut r, &[50, 90]);
     r.controller.on_path(r.now, PathChange::Moved);

@@ -6,7 +6,7 @@ use fathom_cc::catalogue::{self, CATALOGUE, ExtendError};
 use fathom_cc::testing::BROKEN;
 
 #[test]
-fn added_controllers_are_found_by_name() {
+fn controllers_added_to_the_catalogue_are_found_by_name() {
     let named = |name| -> &'static [Algorithm] { vec![Algorithm { name, ..BROKEN[0] }].leak() };
     let refused = |added| catalogue::extend(added).expect_err("refused");
     assert_eq!(refused(named("Mine")), ExtendError::NoName { given: "Mine" });

@@ -28,7 +28,7 @@ fn avoiding(spec: &str) -> Script {
         s.ack(0);
     }
     s.bytes = MSS;
-    // One round trip of level samples.
+    // Run one round trip of level samples.
     round(&mut s, |_| 0);
     s
 }
@@ -48,7 +48,7 @@ fn round(s: &mut Script, rise: impl Fn(u64) -> u64) -> f64 {
 }
 
 #[test]
-fn rising_rtts_cause_reno_growth_in_the_next_round() {
+fn ghstcp_grows_like_reno_in_the_round_after_rising_rtts() {
     for spec in SPECS {
         let mut s = avoiding(spec);
         let level = round(&mut s, |_| 0);
@@ -63,7 +63,7 @@ fn rising_rtts_cause_reno_growth_in_the_next_round() {
 }
 
 #[test]
-fn a_faint_rise_counts_only_without_a_significance_test() {
+fn ghstcp_reacts_to_faint_rises_only_without_significance_test() {
     // An alternation of 1 ms between packets and a rise of 2 us per packet: r is 0.13. The 5 %
     // point with 95 samples is 0.170.
     let zigzag = |n: u64| 2 * n + 1_000 * (n % 2);
@@ -76,7 +76,7 @@ fn a_faint_rise_counts_only_without_a_significance_test() {
 }
 
 #[test]
-fn mann_kendall_ignores_the_size_of_differences() {
+fn mann_kendall_test_ignores_the_size_of_rtt_differences() {
     // Two late outliers raise r but not the number of rising pairs. An early outlier hides a rise
     // from r but not from the pairs.
     let mut s = avoiding("gentle:trend=mann-kendall");
@@ -95,7 +95,7 @@ fn mann_kendall_ignores_the_size_of_differences() {
 }
 
 #[test]
-fn small_windows_and_losses_follow_highspeed_in_both_modes() {
+fn ghstcp_small_windows_and_losses_follow_highspeed() {
     for spec in SPECS {
         let (mut s, mut fast) = (avoiding(spec), Script::new("highspeed"));
         round(&mut s, |n| 50 * n);
@@ -118,7 +118,7 @@ fn small_windows_and_losses_follow_highspeed_in_both_modes() {
 }
 
 #[test]
-fn a_new_path_starts_in_highspeed_mode() {
+fn ghstcp_starts_a_new_path_in_highspeed_mode() {
     let mut s = avoiding("gentle");
     round(&mut s, |n| 50 * n);
     s.ack(0);

@@ -28,7 +28,7 @@ fn round(s: &mut Script) -> f64 {
 }
 
 #[test]
-fn growth_per_rtt_follows_a_of_w() {
+fn highspeed_growth_per_rtt_matches_rfc_3649() {
     // Rows of RFC 3649 §B: from window w on, the growth is `a` datagrams per round trip, up to the
     // next row.
     for (w, a, next) in
@@ -42,7 +42,7 @@ fn growth_per_rtt_follows_a_of_w() {
 }
 
 #[test]
-fn a_loss_reduces_the_window_by_b_of_w() {
+fn highspeed_window_reduction_on_loss_matches_rfc_3649() {
     for (w, b) in [(118, 0.44), (663, 0.35), (2_076, 0.29), (10_661, 0.21)] {
         let mut s = avoiding("highspeed", w);
         let before = s.window() as f64;
@@ -54,7 +54,7 @@ fn a_loss_reduces_the_window_by_b_of_w() {
 }
 
 #[test]
-fn windows_up_to_38_datagrams_match_reno_exactly() {
+fn highspeed_matches_reno_up_to_38_datagrams() {
     let (mut s, mut reno) = (Script::new("highspeed"), Script::new("reno"));
     for script in [&mut s, &mut reno] {
         script.lose();
@@ -81,14 +81,14 @@ fn windows_up_to_38_datagrams_match_reno_exactly() {
 }
 
 #[test]
-fn slow_start_matches_reno_at_any_window() {
+fn highspeed_slow_start_matches_reno_at_any_window() {
     let mut s = Script::new("highspeed");
     s.bytes = 1_000 * MSS;
     assert_eq!(s.ack(0), 1_000 * MSS as i64);
 }
 
 #[test]
-fn a_spurious_loss_is_undone() {
+fn highspeed_undoes_a_spurious_loss() {
     let mut s = avoiding("highspeed", 1_000);
     let before = s.window();
     s.lose();

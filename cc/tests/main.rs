@@ -1,5 +1,5 @@
-//! The integration tests of this crate as one program, so that they link only once. Each file here
-//! is a module of the program.
+//! Integration tests of this crate, built as one program so that they link only once. Each file is
+//! a module.
 
 mod alloc;
 mod catalogue;

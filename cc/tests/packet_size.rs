@@ -1,5 +1,5 @@
-//! Scripted tests of adaptive packet size, with datagrams of 1200 bytes and eight of them in the
-//! window.
+//! Scripted tests of adaptive packet size. Datagrams have up to 1200 bytes, and the window holds
+//! eight of them.
 
 use fathom_cc::testing::script::{self, MSS, Script};
 use fathom_cc::{Cause, PathChange};
@@ -10,7 +10,7 @@ fn size(s: &Script) -> u16 {
 }
 
 #[test]
-fn the_datagram_size_shrinks_with_the_window_at_once() {
+fn datagram_size_shrinks_at_once_with_the_window() {
     let mut s = Script::new("packet-size");
     assert_eq!((s.window(), size(&s)), (12_000, 1_200));
     s.lose(); // 6000 bytes: eight datagrams of 750
@@ -24,7 +24,7 @@ fn the_datagram_size_shrinks_with_the_window_at_once() {
 }
 
 #[test]
-fn the_size_grows_one_step_after_four_rounds_with_room() {
+fn datagram_size_grows_one_step_after_four_rounds_with_room() {
     let mut s = Script::new("packet-size");
     s.lose();
     assert_eq!(size(&s), 750);
@@ -45,7 +45,7 @@ fn the_size_grows_one_step_after_four_rounds_with_room() {
 }
 
 #[test]
-fn the_increase_option_sets_growth_of_the_wrapped_controller() {
+fn packet_size_increase_option_sets_growth_of_inner_controller() {
     for (spec, added) in [("packet-size", 750), ("packet-size:increase=full", MSS)] {
         let mut s = Script::new(spec);
         s.lose();
@@ -73,7 +73,7 @@ fn packet_size_wraps_any_controller_and_passes_on_its_needs() {
 }
 
 #[test]
-fn the_maximum_datagram_of_the_path_bounds_the_size() {
+fn path_mtu_bounds_the_datagram_size() {
     let mut s = Script::new("packet-size");
     s.controller.on_path(s.now, PathChange::Datagram(600));
     assert_eq!(size(&s), 600);
@@ -86,7 +86,7 @@ fn the_maximum_datagram_of_the_path_bounds_the_size() {
 }
 
 #[test]
-fn full_increase_does_not_change_the_wrapped_controller() {
+fn packet_size_full_increase_does_not_change_inner_controller() {
     // The wrapped controller always counts in datagrams of the path, so the current size changes
     // nothing in it. The windows are the same as without the wrapper.
     for inner in ["cubic", "reno", "highspeed", "dual"] {
@@ -110,7 +110,7 @@ fn full_increase_does_not_change_the_wrapped_controller() {
 }
 
 #[test]
-fn only_whole_round_trips_of_a_large_window_count() {
+fn datagram_size_grows_only_after_whole_rounds_with_room() {
     let mut s = Script::new("packet-size:increase=full");
     s.lose(); // 6000 bytes: 750
     // In the middle of a round trip, the window becomes large enough for eight datagrams of
@@ -132,7 +132,7 @@ fn only_whole_round_trips_of_a_large_window_count() {
         assert!(rounds < 20);
     }
     assert_eq!(rounds, 5);
-    // The next size, 1200, needs 9600 bytes, and again four whole round trips.
+    // The next size, 1200 bytes, needs a window of 9600 bytes for another four whole round trips.
     s.app_limited = false;
     s.bytes = 8_400;
     s.ack(0);
@@ -148,7 +148,7 @@ fn only_whole_round_trips_of_a_large_window_count() {
 }
 
 #[test]
-fn a_round_that_ends_with_a_cut_does_not_grow_the_size() {
+fn round_that_ends_with_a_cut_does_not_grow_datagram_size() {
     // `dual` cuts with the ACK that ends every second round trip, here from 8400 to 7350 bytes.
     // Eight datagrams of 1000 bytes are 8000 bytes.
     let mut s = Script::new("packet-size:patience=1,increase=full/dual");
@@ -162,8 +162,8 @@ fn a_round_that_ends_with_a_cut_does_not_grow_the_size() {
     s.app_limited = true;
     s.bytes = MSS;
     let early = |s: &Script| s.controller.metrics().early_reductions;
-    // The current round trip ends; it did not have enough room from its start. The next one has,
-    // but ends with the cut.
+    // The current round trip ends, but the window was too small at its start. In the next round
+    // trip the window is large enough from the start, but this round trip ends with the cut.
     s.next_round();
     s.ack(0);
     assert_eq!((size(&s), early(&s)), (750, 0));
@@ -189,7 +189,7 @@ fn missing_capabilities_are_reported_by_their_controller() {
 }
 
 #[test]
-fn a_larger_mtu_does_not_change_a_small_window() {
+fn larger_mtu_does_not_change_a_small_window() {
     for inner in ["", "/cubic"] {
         let mut s = Script::new(&format!("packet-size{inner}"));
         for _ in 0..20 {

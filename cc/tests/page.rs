@@ -1,4 +1,4 @@
-//! Comparison of `docs/controllers.md` with the catalogue: the page has a section, a figure and a
+//! Compares `docs/controllers.md` with the catalogue. The page must have a section, a figure and a
 //! current table of options for every controller.
 //!
 //! `FATHOM_WRITE=1 cargo test -p fathom-cc --test cc-tests page::` rewrites the sections. Without
@@ -63,7 +63,7 @@ fn written(page: &str) -> String {
 }
 
 #[test]
-fn the_page_matches_the_catalogue() {
+fn controllers_page_matches_the_catalogue() {
     let (page, written) = (page(), written(&page()));
     if std::env::var_os("FATHOM_WRITE").is_some() {
         fs::write(docs().join("controllers.md"), &written).expect("the page");
@@ -78,7 +78,7 @@ fn the_page_matches_the_catalogue() {
 }
 
 #[test]
-fn every_controller_has_a_complete_section() {
+fn every_controller_has_a_complete_section_on_the_page() {
     for entry in CATALOGUE {
         let Page { about, departures, figure, to_see, weakness } = entry.page;
         for part in [about, departures, figure, to_see, weakness] {

@@ -183,7 +183,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn invariants_hold_after_any_events(spec in spec(), ops in vec(op(), 0..120)) {
+    fn controller_invariants_hold_after_any_events(spec in spec(), ops in vec(op(), 0..120)) {
         let mut controller = catalogue::parse(&spec).expect("known").start(&start()).expect("all offered");
         let mut datagram = u64::from(start().datagram);
         for op in &ops {
@@ -205,8 +205,9 @@ proptest! {
         let make = |spec: &str| catalogue::parse(spec).expect("known").start(&start()).expect("all offered");
         let (mut sync, mut reno) = (make(LIMITED[options]), make("reno"));
         let mut rounding = 0;
-        // Undo events are left out: a spurious loss is undone only for a window that has not
-        // outgrown it since (RFC 9438 §4.9.2), and this may be Sync-TCP's window but not Reno's.
+        // Undo events are left out. A spurious loss is undone only if the window has not outgrown
+        // the loss since (RFC 9438 §4.9.2). This condition may hold for Sync-TCP's window but not
+        // for Reno's.
         for op in ops.iter().filter(|op| !matches!(op, Op::Undo(_))) {
             apply(&mut *sync, op);
             apply(&mut *reno, op);
@@ -222,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_events_give_equal_state_and_clones_are_independent(
+    fn equal_events_give_equal_state_and_clones_do_not_interact(
         spec in spec(),
         shared in vec(op(), 0..60),
         only_first in vec(op(), 1..30),

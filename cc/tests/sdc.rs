@@ -1,5 +1,5 @@
-//! Tests of SDC against numbers computed by hand from the box in SDC §2.2: RTT 100 ms, datagrams of
-//! 1200 bytes.
+//! Tests of SDC against numbers computed by hand from the box in SDC §2.2, for an RTT of 100 ms and
+//! datagrams of 1200 bytes.
 
 use fathom_cc::testing::script::{self, MSS, Script};
 use fathom_cc::{AckEvent, Acked, Cause, CongestionEvent, Pacing, PathChange, Phase, Rtt, Time};
@@ -30,7 +30,7 @@ fn small(spec: &str) -> Script {
 }
 
 #[test]
-fn a_large_window_without_delay_matches_reno() {
+fn sdc_with_a_large_window_and_no_delay_matches_reno() {
     let (mut s, mut reno) = (Script::new("sdc"), Script::new("reno"));
     for script in [&mut s, &mut reno] {
         script.acks(20, 0);
@@ -43,7 +43,7 @@ fn a_large_window_without_delay_matches_reno() {
 }
 
 #[test]
-fn congestion_with_a_small_window_only_adds_send_delay() {
+fn sdc_congestion_with_a_small_window_only_adds_send_delay() {
     let mut s = small("sdc");
     let window = s.window();
     s.lose();
@@ -54,7 +54,7 @@ fn congestion_with_a_small_window_only_adds_send_delay() {
 }
 
 #[test]
-fn the_delay_shrinks_by_a_tenth_per_packet() {
+fn sdc_delay_shrinks_by_a_tenth_per_packet() {
     let mut s = small("sdc");
     s.lose();
     s.next_round();
@@ -69,7 +69,7 @@ fn the_delay_shrinks_by_a_tenth_per_packet() {
 }
 
 #[test]
-fn srtt_network_bounds_the_send_delay_to_one_rtt() {
+fn sdc_option_srtt_network_bounds_send_delay_to_one_rtt() {
     let mut s = small("sdc:srtt=network");
     for _ in 0..5 {
         s.lose();
@@ -81,7 +81,7 @@ fn srtt_network_bounds_the_send_delay_to_one_rtt() {
 }
 
 #[test]
-fn losses_count_once_per_round_and_marks_with_every_ack() {
+fn sdc_counts_losses_once_per_round_and_marks_with_every_ack() {
     // The first mark: 2 * 100 - 100. Packets that left before the mark experienced no delay, so
     // SRTT is still 100 at the second mark. This mark sets D to 100 again and does not add to D.
     for (spec, second) in [("sdc", 100.0), ("sdc:react=round", 80.0)] {
@@ -91,7 +91,7 @@ fn losses_count_once_per_round_and_marks_with_every_ack() {
         let sent = s.now;
         s.ack_sent(sent, 0);
         close(&s, 80.0);
-        // A mark on a packet of the same round.
+        // The next mark is on a packet of the same round.
         s.controller.on_congestion_event(&CongestionEvent { now: s.now, sent, cause: Cause::Mark });
         close(&s, second);
         s.controller.on_congestion_event(&CongestionEvent {
@@ -104,7 +104,7 @@ fn losses_count_once_per_round_and_marks_with_every_ack() {
 }
 
 #[test]
-fn small_windows_grow_one_packet_per_round() {
+fn sdc_grows_small_windows_by_one_packet_per_round() {
     let mut s = small("sdc");
     let window = s.window();
     s.bytes = window;
@@ -133,7 +133,7 @@ fn small_windows_grow_one_packet_per_round() {
 }
 
 #[test]
-fn the_factor_scales_the_send_delay() {
+fn sdc_factor_scales_the_send_delay() {
     let mut s = Script::new("sdc:shrink=factor,factor=0.1,threshold=2");
     s.ack(0);
     s.lose();
@@ -155,7 +155,7 @@ fn the_factor_scales_the_send_delay() {
 }
 
 #[test]
-fn a_spurious_loss_or_a_new_path_removes_the_delay() {
+fn spurious_loss_or_new_path_removes_the_sdc_delay() {
     let mut s = small("sdc");
     s.lose();
     close(&s, 100.0);
@@ -168,7 +168,7 @@ fn a_spurious_loss_or_a_new_path_removes_the_delay() {
 }
 
 #[test]
-fn ecn_can_be_required() {
+fn sdc_can_require_ecn() {
     use fathom_cc::{Capabilities, Start, catalogue};
     let no_ecn =
         Start { provided: Capabilities { pacing: true, ..Capabilities::NONE }, ..script::start() };
@@ -196,7 +196,7 @@ fn frame(s: &mut Script, sent: Time, rtt: Duration, packets: usize) {
 }
 
 #[test]
-fn marks_double_the_rtt_once_per_flight() {
+fn marks_double_the_sdc_rtt_once_per_flight() {
     let mut s = small("sdc");
     // SRTT is 100 after a loss. A flight of five packets follows, each of them marked.
     let flight = s.now;
@@ -230,7 +230,7 @@ fn marks_double_the_rtt_once_per_flight() {
 }
 
 #[test]
-fn an_rtt_jump_counts_once_per_ack_frame() {
+fn sdc_counts_an_rtt_jump_once_per_ack_frame() {
     let mut s = small("sdc");
     s.lose();
     s.next_round();
@@ -265,7 +265,7 @@ fn rtt_changes_without_congestion_add_no_send_delay() {
 }
 
 #[test]
-fn an_idle_sender_gets_no_delay_and_loses_it_over_time() {
+fn idle_time_adds_no_sdc_delay_and_lets_it_decay() {
     let mut s = small("sdc");
     s.lose();
     s.now += Duration::from_secs(3_600);
@@ -305,7 +305,7 @@ fn under_losses(gap: usize, packets: usize) -> f64 {
 }
 
 #[test]
-fn random_losses_up_to_2_percent_are_tolerated() {
+fn sdc_tolerates_random_losses_of_up_to_2_percent() {
     // With W = 8, an ACK multiplies RTT + D by 64/65. A loss sets it to twice SRTT, which lags by
     // about 7 ACKs: 2 (65/64)^7 = 2.23. Recovering from that takes ln 2.23 / ln (65/64) = 51.7
     // ACKs.
@@ -314,7 +314,7 @@ fn random_losses_up_to_2_percent_are_tolerated() {
 }
 
 #[test]
-fn signals_of_another_path_are_ignored() {
+fn sdc_ignores_signals_of_another_path() {
     for threshold in ["", ":threshold=64"] {
         let mut s = Script::new(&format!("sdc{threshold}"));
         s.ack(0);
@@ -333,7 +333,7 @@ fn signals_of_another_path_are_ignored() {
 }
 
 #[test]
-fn persistent_congestion_keeps_the_send_delay() {
+fn persistent_congestion_keeps_the_sdc_send_delay() {
     let mut s = small("sdc");
     s.collapse();
     assert_eq!(s.window(), 2 * MSS);

@@ -53,7 +53,7 @@ fn sync_behaves_like_reno_until_the_ninth_ack() {
 }
 
 #[test]
-fn sync_decides_every_third_ack() {
+fn sync_decides_at_every_third_ack() {
     let mut s = avoiding("sync");
     s.acks(1, 0);
     let changes: Vec<i64> = (2..=18).map(|_| s.ack(8_000)).collect();
@@ -67,7 +67,7 @@ fn sync_decides_every_third_ack() {
 }
 
 #[test]
-fn increasing_0_to_25_adds_one_segment_per_rtt() {
+fn sync_rising_delay_of_0_to_25_percent_adds_a_segment_per_rtt() {
     let mut s = avoiding("sync");
     rise(&mut s, 7, 2);
     let before = s.window();
@@ -79,7 +79,7 @@ fn increasing_0_to_25_adds_one_segment_per_rtt() {
 }
 
 #[test]
-fn increasing_25_to_50_cuts_by_10_percent() {
+fn sync_rising_delay_of_25_to_50_percent_cuts_by_10_percent() {
     let mut s = avoiding("sync");
     let before = s.window() + 8 * 24;
     assert!(rise(&mut s, 5, 4) < 0);
@@ -87,7 +87,7 @@ fn increasing_25_to_50_cuts_by_10_percent() {
 }
 
 #[test]
-fn increasing_50_to_75_cuts_by_25_percent() {
+fn sync_rising_delay_of_50_to_75_percent_cuts_by_25_percent() {
     let mut s = avoiding("sync");
     let before = s.window() + 8 * 24;
     assert!(rise(&mut s, 1, 8) < 0);
@@ -95,7 +95,7 @@ fn increasing_50_to_75_cuts_by_25_percent() {
 }
 
 #[test]
-fn increasing_75_to_100_cuts_by_half() {
+fn sync_rising_delay_of_75_to_100_percent_cuts_by_half() {
     let mut s = avoiding("sync");
     rise(&mut s, 1, 10);
     let before = s.window();
@@ -104,7 +104,7 @@ fn increasing_75_to_100_cuts_by_half() {
 }
 
 #[test]
-fn decreasing_0_to_25_adds_half_the_acknowledged_bytes() {
+fn sync_falling_delay_of_0_to_25_percent_adds_half_the_acked() {
     let mut s = avoiding(PAPER);
     s.bytes = MSS;
     fall(&mut s, 24, 0);
@@ -113,33 +113,33 @@ fn decreasing_0_to_25_adds_half_the_acknowledged_bytes() {
 }
 
 #[test]
-fn decreasing_25_to_50_adds_a_quarter() {
+fn sync_falling_delay_of_25_to_50_percent_adds_a_quarter() {
     let mut s = avoiding(PAPER);
     fall(&mut s, 9, 0);
     assert_eq!(s.ack(0), MSS_I / 4);
 }
 
 #[test]
-fn decreasing_50_to_75_adds_a_tenth() {
+fn sync_falling_delay_of_50_to_75_percent_adds_a_tenth() {
     let mut s = avoiding(PAPER);
     fall(&mut s, 6, 1_000);
     assert_eq!(s.ack(1_000), MSS_I / 10);
 }
 
 #[test]
-fn decreasing_75_to_100_changes_nothing() {
+fn sync_falling_delay_of_75_to_100_percent_changes_nothing() {
     let mut s = avoiding("sync");
     fall(&mut s, 9, 6_400);
     assert_eq!(s.acks(2, 6_400), 0);
 }
 
 #[test]
-fn a_round_of_50_percent_growth_adds_half_the_window() {
+fn sync_growth_of_50_percent_adds_half_the_window_per_round() {
     let mut s = avoiding(PAPER);
     fall(&mut s, 60, 0);
     let before = s.window();
-    // Ten ACK frames of a tenth of the window each. The average still decreases a little, so the
-    // trend stays decreasing.
+    // Deliver ten ACK frames that each acknowledge a tenth of the window. The average still
+    // decreases a little, so the trend stays decreasing.
     s.bytes = before / 10;
     for _ in 0..10 {
         s.ack(0);
@@ -148,7 +148,7 @@ fn a_round_of_50_percent_growth_adds_half_the_window() {
 }
 
 #[test]
-fn limited_trust_lets_growth_compensate_early_cuts() {
+fn sync_limited_trust_lets_growth_compensate_early_cuts() {
     let (mut limited, mut full, mut reno) = (avoiding("sync"), avoiding(PAPER), avoiding("reno"));
     for s in [&mut limited, &mut full] {
         // Two cuts, and then no queue for a long time.
@@ -179,7 +179,7 @@ fn limited_trust_lets_growth_compensate_early_cuts() {
 }
 
 #[test]
-fn a_loss_lowers_the_limit_to_the_current_window() {
+fn loss_lowers_the_sync_growth_limit_to_the_current_window() {
     let mut s = avoiding("sync");
     s.acks(1, 0);
     s.acks(11, 8_000);
@@ -192,7 +192,7 @@ fn a_loss_lowers_the_limit_to_the_current_window() {
 }
 
 #[test]
-fn a_verdict_expires_after_an_idle_time_without_delays() {
+fn sync_verdict_expires_after_idle_time_without_delays() {
     for (spec, grows) in [("sync", true), (PAPER, false)] {
         let mut s = avoiding(spec);
         assert!(rise(&mut s, 1, 8) < 0, "a cut, after which the window holds");
@@ -205,7 +205,7 @@ fn a_verdict_expires_after_an_idle_time_without_delays() {
 }
 
 #[test]
-fn equal_medians_leave_the_window_to_reno() {
+fn equal_medians_leave_the_sync_window_to_reno() {
     let (mut s, mut reno) = (avoiding("sync"), avoiding("reno"));
     for _ in 0..300 {
         assert_eq!(s.ack(0), reno.ack(0));
@@ -217,14 +217,14 @@ fn equal_medians_leave_the_window_to_reno() {
 }
 
 #[test]
-fn the_window_stays_after_a_cut_until_the_next_verdict() {
+fn sync_window_stays_after_a_cut_until_the_next_verdict() {
     let mut s = avoiding("sync");
     assert!(rise(&mut s, 1, 8) < 0);
     assert_eq!((s.ack(0), s.ack(0)), (0, 0));
 }
 
 #[test]
-fn delays_below_the_floor_count_as_level() {
+fn sync_treats_delays_below_the_floor_as_level() {
     let (mut below, mut at) = (avoiding("sync:floor=8.001ms"), avoiding("sync:floor=8ms"));
     assert!(rise(&mut below, 1, 8) > 0);
     assert!(rise(&mut at, 1, 8) < 0);
@@ -233,7 +233,7 @@ fn delays_below_the_floor_count_as_level() {
 }
 
 #[test]
-fn acks_without_a_one_way_delay_are_ignored() {
+fn sync_ignores_acks_without_a_one_way_delay() {
     let mut s = avoiding("sync");
     s.acks(1, 0);
     for _ in 0..30 {
@@ -258,7 +258,7 @@ fn rise_in_rtt(spec: &str, one_way: bool) -> (Script, u64) {
 }
 
 #[test]
-fn rtt_mode_uses_rtts_and_ignores_one_way_delays() {
+fn sync_signal_rtt_uses_rtts_and_ignores_one_way_delays() {
     assert!(
         rise_in_rtt("sync:signal=rtt", true).1 > 0,
         "queueing on the reverse path alone causes cuts"
@@ -269,7 +269,7 @@ fn rtt_mode_uses_rtts_and_ignores_one_way_delays() {
 }
 
 #[test]
-fn either_mode_uses_rtts_until_the_first_one_way_delay() {
+fn sync_signal_either_uses_rtts_until_first_one_way_delay() {
     assert_eq!(rise_in_rtt("sync:signal=either", true).1, 0);
     let (mut s, cuts) = rise_in_rtt("sync:signal=either", false);
     assert!(cuts > 0);
@@ -290,7 +290,7 @@ fn either_mode_uses_rtts_until_the_first_one_way_delay() {
 }
 
 #[test]
-fn slow_start_steer_obeys_verdicts_and_reno_ignores_them() {
+fn sync_slow_start_steer_obeys_verdicts_and_reno_ignores_them() {
     let (mut steer, mut reno) = (Script::new("sync"), Script::new("sync:slow-start=reno"));
     assert!(rise(&mut steer, 7, 2) < MSS_I, "one segment per RTT");
     assert_eq!(rise(&mut reno, 7, 2), MSS_I);
@@ -305,7 +305,7 @@ fn slow_start_steer_obeys_verdicts_and_reno_ignores_them() {
 }
 
 #[test]
-fn recovery_hold_ignores_cuts_and_steer_applies_them() {
+fn sync_recovery_hold_ignores_cuts_and_steer_applies_them() {
     for (spec, cuts) in [("sync", 0), ("sync:recovery=steer", 1)] {
         let mut s = Script::new(spec);
         s.ack(0);
@@ -320,7 +320,7 @@ fn recovery_hold_ignores_cuts_and_steer_applies_them() {
 }
 
 #[test]
-fn cut_round_allows_one_cut_per_round_trip() {
+fn sync_cut_round_allows_one_cut_per_round_trip() {
     for (spec, cuts) in [("sync", 5), ("sync:cut=round", 1)] {
         let mut s = avoiding(spec);
         s.acks(1, 0);
@@ -345,7 +345,7 @@ fn cut_round_allows_one_cut_per_round_trip() {
 }
 
 #[test]
-fn losses_and_marks_halve_the_window_as_in_reno() {
+fn losses_and_marks_halve_the_sync_window_as_in_reno() {
     for cause in [Cause::Loss { bytes: MSS, persistent: false }, Cause::Mark] {
         let mut s = avoiding("sync");
         s.acks(1, 0);
@@ -360,7 +360,7 @@ fn losses_and_marks_halve_the_window_as_in_reno() {
 }
 
 #[test]
-fn an_early_cut_does_not_restart_slow_start() {
+fn early_sync_cut_does_not_restart_slow_start() {
     let mut s = avoiding("sync");
     rise(&mut s, 1, 8);
     let metrics = s.controller.metrics();
@@ -376,7 +376,7 @@ fn forgets(spec: &str, event: impl FnOnce(&mut Script)) -> bool {
 }
 
 #[test]
-fn idle_time_timeout_or_a_new_path_resets_detection() {
+fn idle_time_timeout_or_new_path_resets_sync_detection() {
     let idle = |s: &mut Script| {
         s.now += Duration::from_millis(1_001);
         s.send();
@@ -405,7 +405,7 @@ fn idle_time_timeout_or_a_new_path_resets_detection() {
 }
 
 #[test]
-fn an_app_limited_window_is_cut_but_never_grows() {
+fn app_limited_sync_window_is_cut_but_never_grows() {
     let mut s = avoiding("sync");
     s.app_limited = true;
     fall(&mut s, 30, 0);

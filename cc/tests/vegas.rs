@@ -19,7 +19,7 @@ fn avoiding() -> Rounds {
 }
 
 #[test]
-fn ns2_slow_start_doubles_every_other_round_until_gamma() {
+fn ns2_vegas_doubles_every_other_round_until_gamma() {
     avoiding();
     let mut r = Rounds::new("vegas:gamma=2");
     // 2 > 2 is false, so slow start continues. 80 * 2 / 52 = 3.08.
@@ -27,15 +27,15 @@ fn ns2_slow_start_doubles_every_other_round_until_gamma() {
 }
 
 #[test]
-fn the_queue_of_a_doubling_round_is_ignored() {
+fn vegas_ignores_the_queue_of_a_doubling_round() {
     let mut r = Rounds::new("vegas");
-    // The queue of the doubling round does not end slow start; a queue in the following round
-    // would.
+    // The queue of the doubling round does not end slow start, although a queue in the following
+    // round would.
     assert_eq!(r.rounds(&[50, 50, 60, 50, 50]), [20, 20, 40, 40, 80]);
 }
 
 #[test]
-fn the_queue_stays_between_alpha_and_beta() {
+fn vegas_keeps_the_queue_between_alpha_and_beta() {
     let mut r = avoiding();
     let steps = [
         (52, 36), // The last round had 50 ms: nothing waits, one packet more over this round.
@@ -55,7 +55,7 @@ fn the_queue_stays_between_alpha_and_beta() {
 }
 
 #[test]
-fn a_reduction_takes_effect_in_the_next_round() {
+fn vegas_reduction_takes_effect_in_the_next_round() {
     let mut r = avoiding();
     r.round(90);
     let before = r.window();
@@ -66,7 +66,7 @@ fn a_reduction_takes_effect_in_the_next_round() {
 }
 
 #[test]
-fn the_mean_rtt_of_a_round_is_used() {
+fn vegas_uses_the_mean_rtt_of_a_round() {
     // 36 packets in frames of two, alternately with 50 ms and `second` ms. With 54 ms the mean is
     // 52: 36 * 2 / 52 = 1.38: hold. With the largest RTT it would be 36 * 4 / 54 = 2.7.
     for (second, grows) in [(50, true), (54, false)] {
@@ -87,14 +87,14 @@ fn the_mean_rtt_of_a_round_is_used() {
 }
 
 #[test]
-fn thresholds_are_configurable() {
+fn vegas_thresholds_are_configurable() {
     let mut r = Rounds::new("vegas:alpha=4,beta=6");
     assert_eq!(r.rounds(&[50, 50, 50, 52, 55, 57, 62, 62]), [20, 20, 40, 40, 35, 36, 36, 35]);
     // 35 * 5 / 55 = 3.18 < 4: grow. 36 * 7 / 57 = 4.4: hold. 36 * 12 / 62 = 6.97 > 6.
 }
 
 #[test]
-fn the_window_never_falls_below_two_packets() {
+fn vegas_window_never_falls_below_two_packets() {
     let mut r = Rounds::new("vegas:alpha=0,beta=1");
     for _ in 0..60 {
         r.round(if r.now.as_nanos() < 1_100_000_000 { 50 } else { 400 });
@@ -103,7 +103,7 @@ fn the_window_never_falls_below_two_packets() {
 }
 
 #[test]
-fn reno_growth_applies_after_a_loss_until_the_first_verdict() {
+fn vegas_grows_like_reno_after_a_loss_until_the_first_verdict() {
     let mut r = avoiding();
     // 36 * 5 / 55 = 3.27: the window holds when the loss comes.
     assert_eq!(r.rounds(&[55, 55]), [36, 36]);
@@ -115,7 +115,7 @@ fn reno_growth_applies_after_a_loss_until_the_first_verdict() {
 }
 
 #[test]
-fn slow_start_after_a_collapse_stops_at_the_threshold() {
+fn vegas_slow_start_after_a_collapse_stops_at_the_threshold() {
     let mut r = Rounds::new("vegas");
     assert_eq!(r.rounds(&[50, 50, 50]), [20, 20, 40]);
     r.lose(true);
@@ -124,7 +124,7 @@ fn slow_start_after_a_collapse_stops_at_the_threshold() {
 }
 
 #[test]
-fn the_base_rtt_is_the_minimum_of_the_path() {
+fn vegas_base_rtt_is_the_minimum_of_the_path() {
     let mut r = Rounds::new("vegas");
     assert_eq!(r.rounds(&[90, 50, 50]), [20, 20, 40]);
     let mut moved = avoiding();
@@ -133,7 +133,7 @@ fn the_base_rtt_is_the_minimum_of_the_path() {
 }
 
 #[test]
-fn the_base_rtt_can_be_reset_after_a_lone_packet() {
+fn vegas_base_rtt_can_be_reset_after_a_lone_packet() {
     for (per_ack, grows) in [(1, true), (2, false)] {
         let mut r = Rounds::new("vegas:base=lone");
         r.rounds(&[50, 50]);
@@ -147,7 +147,7 @@ fn the_base_rtt_can_be_reset_after_a_lone_packet() {
 }
 
 #[test]
-fn linux_slow_start_doubles_every_round_until_the_path_is_full() {
+fn linux_vegas_doubles_every_round_until_the_path_is_full() {
     let mut r = Rounds::new("vegas:params=linux");
     // The ACK that ends a round gives the last sample of that round, and the smallest sample
     // counts. So 52 ms take effect one round later.
@@ -169,7 +169,7 @@ fn linux_slow_start_doubles_every_round_until_the_path_is_full() {
 }
 
 #[test]
-fn linux_slow_start_may_end_without_a_cut() {
+fn linux_vegas_slow_start_may_end_without_a_cut() {
     let mut r = Rounds::new("vegas:params=linux,gamma=0");
     // 20 * 3 / 50 = 1.2, rounded to 1 > 0; 20 * 50 / 53 + 1 = 19.9 packets.
     r.round(50);
@@ -193,7 +193,7 @@ fn linux_slow_start_may_end_without_a_cut() {
 }
 
 #[test]
-fn linux_grows_like_reno_after_fewer_than_three_samples() {
+fn linux_vegas_grows_like_reno_after_fewer_than_three_samples() {
     let mut r = Rounds::new("vegas:params=linux");
     r.lose(false);
     r.lose(false);

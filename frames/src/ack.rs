@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delay_is_scaled_by_the_exponent_and_saturates() {
+    fn ack_delay_is_scaled_by_the_exponent_and_saturates() {
         let ack = |raw_delay| Ack { largest: 9, raw_delay, ecn: None, first: 0, more: &[] };
         assert_eq!(ack(125).delay(3), Duration::from_millis(1));
         assert_eq!(ack(125).delay(0), Duration::from_micros(125));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_match_the_example_of_the_draft() {
+    fn ack_ranges_match_the_example_of_the_draft() {
         // Packets 87-91 and 96-100.
         let mut cursor = Cursor::new(&[0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04]);
         let ack = Ack::read(&mut cursor, false).expect("valid");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_below_zero_and_missing_ranges_are_errors() {
+    fn ack_ranges_below_zero_and_missing_ranges_are_errors() {
         let read = |bytes: &[u8]| Ack::read(&mut Cursor::new(bytes), false).err();
         assert_eq!(read(&[4, 0, 0, 5]), Some(FrameError::Value));
         assert_eq!(read(&[4, 0, 1, 0, 3, 0]), Some(FrameError::Value));

@@ -179,21 +179,21 @@ mod tests {
     }
 
     #[test]
-    fn offset_and_skew_of_a_quiet_path_are_learned() {
+    fn clock_offset_and_skew_of_a_quiet_path_are_learned() {
         let base = run(10, |t| (7_000.0 + 500.0 * t, 0.0));
         assert!((base.skew() - 500.0).abs() < 10.0, "{base:?}");
         assert!((base.level_at(Time::from_millis(10_000)) - 12_000.0).abs() < 20.0, "{base:?}");
     }
 
     #[test]
-    fn the_share_of_queueing_per_direction_is_learned() {
+    fn share_of_queueing_in_each_direction_is_learned() {
         let wave = |t: f64| 20_000.0 * (1.0 + (3.0 * t).sin());
         assert!(run(20, |t| (wave(t), wave(t))).share > 0.95);
         assert!(run(20, |t| (0.0, wave(t))).share < 0.05);
     }
 
     #[test]
-    fn a_long_pause_and_extreme_delays_keep_values_finite() {
+    fn long_pause_and_extreme_delays_keep_estimates_finite() {
         let mut base = run(1, |_| (0.0, 0.0));
         for i in 1..1_000u64 {
             base.observe(Time::from_nanos(i.pow(6)), 4e9 * (i % 3) as f64, 1e16 * (i % 2) as f64);

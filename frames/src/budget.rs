@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_of_bulk_transfers_take_under_a_thousandth() {
+    fn timestamps_of_bulk_transfers_take_under_a_thousandth() {
         // 10 and 100 MB at 100 Mbps and at 10 Mbps, in packets of 1392 bytes.
         for (packets, gap_us) in [(7_200, 111), (72_000, 111), (7_200, 1_114), (72_000, 1_114)] {
             let share = 8.0 * stamps(packets, 1_392, gap_us) as f64 / (1_392.0 * packets as f64);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_step_back_adds_no_budget() {
+    fn clock_step_back_adds_no_timestamp_budget() {
         let mut budget = StampBudget::new(8);
         assert!(budget.received(Time::from_millis(10_000), 0));
         for _ in 0..BURST {

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_points_are_random_looking_and_four_bytes_long() {
+    fn code_points_are_unreserved_and_four_bytes_long() {
         for id in [SYNC_TIMESTAMP, SYNC_TIMESTAMP_ECHO, SYNC_TIMESTAMP_PARAMETER] {
             assert!((1 << 14..1 << 30).contains(&id), "{id:#x} is not a 4-byte varint");
             assert_ne!(id % 31, 27, "{id:#x} is reserved for greasing");

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn insert_returns_newest_late_duplicate_or_too_old() {
+    fn dedup_reports_newest_late_duplicate_or_too_old_packet() {
         let mut dedup = Dedup::default();
         let script = [
             (0, Newest),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn lower_numbers_than_the_first_are_new() {
+    fn packet_numbers_lower_than_the_first_count_as_new() {
         let mut dedup = Dedup::default();
         assert_eq!(dedup.insert(50), Newest);
         assert_eq!(dedup.insert(49), Late);

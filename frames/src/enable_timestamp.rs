@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_encodes_to_the_expected_bytes() {
+    fn enable_timestamp_values_encode_to_the_expected_bytes() {
         for (says, value) in EnableTimestamp::ALL.into_iter().zip([1, 2, 3]) {
             let mut parameters = OTHERS.to_vec();
             says.append(&mut parameters);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_values_are_errors() {
+    fn malformed_enable_timestamp_values_are_errors() {
         for value in [&[0][..], &[4], &[7], &[], &[3, 0], &[0x40], &[0xff; 8]] {
             assert_eq!(
                 EnableTimestamp::find(&with(value)),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn both_values_decide_who_sends_and_reads_timestamps() {
+    fn enable_timestamp_of_both_sides_decides_who_sends_and_reads() {
         use EnableTimestamp::{Both, Reads, Sends};
         let between = |ours, peers| {
             let t = Timestamps::between(Some(ours), Some(peers), &Negotiated::default());

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn each_offer_encodes_to_the_expected_bytes() {
+    fn sync_timestamp_offers_encode_to_the_expected_bytes() {
         for (offer, value) in Offer::ALL.into_iter().zip([1, 2, 3, 7]) {
             let mut parameters = OTHERS.to_vec();
             offer.append(&mut parameters);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_values_are_errors() {
+    fn malformed_sync_timestamp_offers_are_errors() {
         for value in [&[0][..], &[4], &[5], &[6], &[8], &[], &[3, 0], &[0x40], &[0xff; 8]] {
             assert_eq!(Offer::find(&with(value)), Err(ParameterError::Value), "{value:x?}");
         }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lean_endpoints_stamp_only_with_acks() {
+    fn two_lean_endpoints_stamp_only_packets_with_acks() {
         let lean = Negotiated::between(Some(Offer::Lean), Some(Offer::Lean));
         let expected = Negotiated {
             place: Placement::BesideAcks,
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_side_that_asks_for_echoes_stamps_every_packet() {
+    fn only_the_side_that_requests_echoes_stamps_every_packet() {
         let asker = Negotiated::between(Some(Offer::Paper), Some(Offer::Lean));
         let expected = Negotiated {
             place: Placement::EveryPacket,

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn largest_acked_is_returned_once_and_clears_older_ones() {
+    fn largest_acked_is_returned_once_and_clears_older_packets() {
         let mut log = log([0, 1, 2, 5, 6]);
         assert_eq!(log.take(2), Some(Time::from_micros(2)));
         assert_eq!(log.len(), 2);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_up_to_the_largest_is_returned_once() {
+    fn each_sent_packet_up_to_the_largest_is_returned_once() {
         let mut log = log([0, 1, 2, 5, 6]);
         let mut taken = Vec::new();
         for largest in [7, u64::MAX, 4, 4, 2, 5, 6] {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_ack_eliciting_if_one_new_packet_is() {
+    fn ack_range_is_ack_eliciting_if_one_new_packet_is() {
         let mut log = SendTimes::default();
         log.record(0, Time::ZERO);
         log.record_non_eliciting(1, Time::ZERO);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_numbers_only_grow() {
+    fn send_time_log_is_bounded_and_packet_numbers_only_grow() {
         let mut log = log(0..SendTimes::LIMIT as u64 + 10);
         assert_eq!(log.len(), SendTimes::LIMIT);
         assert_eq!(log.take(9), None);

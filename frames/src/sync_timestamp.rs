@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_encode_to_the_expected_bytes() {
+    fn sync_timestamp_frames_encode_to_the_expected_bytes() {
         for (frame, bytes) in both() {
             let mut out = [0xee; 20];
             assert_eq!(frame.encode(&mut out), bytes.len());
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_frame_is_an_error() {
+    fn truncated_sync_timestamp_frame_is_an_error() {
         for (frame, bytes) in both() {
             for cut in 0..bytes.len() {
                 assert_eq!(SyncTimestamp::decode(&bytes[..cut]), Err(DecodeError::Truncated));
@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn other_types_and_long_type_encodings_are_refused() {
+    fn sync_timestamp_decoder_refuses_other_and_long_types() {
         assert_eq!(SyncTimestamp::decode(&[0x01, 0, 0, 0, 0, 0, 0, 0]), Err(DecodeError::Type));
         let long = [0xc0, 0, 0, 0, 0x11, 0xfa, 0x6b, 0x58, 0, 0, 0, 0];
         assert_eq!(SyncTimestamp::decode(&long), Err(DecodeError::Type));
     }
 
     #[test]
-    fn transit_time_is_correct_across_wraparound() {
+    fn transit_time_is_correct_across_clock_wraparound() {
         let wrap = Time::from_micros(1 << 32);
         let sent = stamp(wrap - std::time::Duration::from_micros(100));
         assert_eq!(

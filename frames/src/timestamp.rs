@@ -109,7 +109,7 @@ mod tests {
     ];
 
     #[test]
-    fn frames_encode_to_the_expected_bytes() {
+    fn timestamp_frames_encode_to_the_expected_bytes() {
         for (micros, bytes) in FRAMES {
             let frame = Timestamp::new(micros, 3);
             let mut out = [0xee; 12];
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_frame_is_an_error() {
+    fn truncated_timestamp_frame_is_an_error() {
         for (micros, bytes) in FRAMES {
             for cut in 0..bytes.len() {
                 assert_eq!(Timestamp::decode(&bytes[..cut]), Err(DecodeError::Truncated));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_and_long_type_encodings_are_refused() {
+    fn timestamp_decoder_refuses_other_and_long_types() {
         assert_eq!(Timestamp::decode(&[0x42, 0xf6, 0x41, 0x56]), Err(DecodeError::Type));
         assert_eq!(
             Timestamp::decode(&[0x80, 0x00, 0x02, 0xf5, 0x41, 0x56]),
@@ -161,7 +161,8 @@ mod tests {
             );
             assert_ne!(last.encode(&mut [0; Timestamp::LEN_LONG]), 0);
         }
-        // The last value in four bytes; the next one, eight microseconds later, takes eight bytes.
+        // This is the last value in four bytes. The next value, eight microseconds later, takes
+        // eight bytes.
         let edge = Time::from_micros(((1 << 30) - Timestamp::LEAD) * 8);
         assert_eq!(
             Timestamp::at(edge - std::time::Duration::from_micros(8), 3).encoded_len(),
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_read_modulo_two_to_the_32() {
+    fn timestamp_is_read_modulo_two_to_the_32() {
         let a = Timestamp::at(Time::from_micros((1 << 32) - 800), 3).micros(3);
         let b = Timestamp::at(Time::from_micros((1 << 32) + 800), 3).micros(3);
         assert_eq!(b.wrapping_sub(a), 1_600);

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_of_rfc_9000_appendix_a1_are_decoded() {
+    fn varint_samples_of_rfc_9000_appendix_a1_are_decoded() {
         let samples: [(&[u8], u64); 5] = [
             (&[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c], 151_288_809_941_952_652),
             (&[0x9d, 0x7f, 0x3e, 0x7d], 494_878_333),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn encoding_is_shortest_and_too_large_values_are_refused() {
+    fn varint_encoding_is_shortest_and_refuses_too_large_values() {
         let edges = [0, 63, 64, 16_383, 16_384, (1 << 30) - 1, 1 << 30, MAX];
         for (value, expected) in edges.into_iter().zip([1, 1, 2, 2, 4, 4, 8, 8]) {
             let mut out = [0; 8];

@@ -268,7 +268,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_frame_is_skipped_exactly() {
+    fn walker_skips_every_frame_exactly() {
         for (frame, eliciting) in EACH {
             let payload = [*frame, &[0x01]].concat();
             let frames = walk(&payload).expect("valid");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn every_truncated_frame_is_an_error_at_its_start() {
+    fn truncated_frame_is_an_error_at_the_start_of_the_frame() {
         for (frame, _) in EACH.iter().filter(|(f, _)| f.len() > 1 && f[0] != 0) {
             for cut in 1..frame.len() {
                 let payload = [&[0x01], &frame[..cut]].concat();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn long_padding_is_one_frame() {
+    fn long_padding_is_walked_as_one_frame() {
         for len in [1, 15, 16, 17, 1199] {
             let payload = [&vec![0; len][..], &[0x01]].concat();
             assert_eq!(walk(&payload), Ok(vec![(0, 0..len, false), (1, len..len + 1, true)]));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn acks_are_parsed() {
+    fn ack_frames_are_parsed() {
         let payload = [0x03, 0x40, 0x64, 0x20, 0x01, 0x04, 0x03, 0x04, 0x0a, 0x00, 0x01];
         let Some(Ok(Frame { content: Content::Ack(ack), .. })) = Frames::new(&payload).next()
         else {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn removal_drops_the_first_frame_and_pads_later_ones() {
+    fn frame_removal_drops_the_first_frame_and_pads_later_ones() {
         let ours = [0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9];
         let mut first = [&ours[..], &[0x01]].concat();
         assert_eq!(remove(&mut first, 0..8), 8);

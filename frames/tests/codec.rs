@@ -1,4 +1,4 @@
-//! Tests of the codecs: values round-trip, and no input causes a panic.
+//! Tests that values round-trip through the codecs, and that no input causes a panic.
 
 use crate::common;
 
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn decoders_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn frame_decoders_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Some((value, len)) = varint::decode(&bytes) {
             prop_assert!(len <= bytes.len() && value <= varint::MAX);
         }
@@ -151,7 +151,7 @@ proptest! {
 
     /// Compares with a set of all numbers that ever arrived.
     #[test]
-    fn dedup_finds_every_duplicate(base in 0..u64::MAX - 1_000, numbers in prop::collection::vec(0u64..600, 0..300)) {
+    fn dedup_finds_every_duplicate_packet(base in 0..u64::MAX - 1_000, numbers in prop::collection::vec(0u64..600, 0..300)) {
         let mut dedup = Dedup::default();
         let mut all = std::collections::BTreeSet::new();
         for n in numbers {
@@ -170,7 +170,7 @@ proptest! {
 
     /// Compares with a map, with acknowledgements of arbitrary packet numbers.
     #[test]
-    fn send_times_match_the_recorded_packets(steps in prop::collection::vec((1u64..4, prop::option::of(0u64..600)), 0..300)) {
+    fn recorded_send_times_match_a_reference_map(steps in prop::collection::vec((1u64..4, prop::option::of(0u64..600)), 0..300)) {
         let mut log = SendTimes::default();
         let mut model = std::collections::BTreeMap::new();
         let mut number = 0;

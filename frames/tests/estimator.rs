@@ -1,5 +1,5 @@
-//! Tests of the estimator on simulated paths: drift, wrap, clock steps, queues in either direction,
-//! misreports.
+//! Tests of the estimator on simulated paths with clock drift, clock wraps, clock steps, queues in
+//! either direction, and misreports.
 
 use crate::common;
 
@@ -19,7 +19,7 @@ struct Path {
     skew: f64,
     /// Propagation delay in each direction.
     one_way: f64,
-    /// Queueing delay on the way there and on the way back.
+    /// Queueing delay in the forward direction and in the reverse direction.
     forward: fn(f64) -> f64,
     reverse: fn(f64) -> f64,
     /// Largest time for which the peer delays its ACK; the peer reports it in steps of 8 us.
@@ -135,7 +135,7 @@ fn worst(readings: &[Reading], after: f64) -> f64 {
 }
 
 #[test]
-fn a_constant_queue_reads_constant_with_any_drift() {
+fn constant_queue_gives_constant_estimate_with_any_drift() {
     let queues: [fn(f64) -> f64; 3] = [
         |_| 0.0,
         |t| if t > 3e6 { 20_000.0 } else { 0.0 },
@@ -152,7 +152,7 @@ fn a_constant_queue_reads_constant_with_any_drift() {
 }
 
 #[test]
-fn drift_is_learned_though_the_queue_never_empties() {
+fn clock_drift_is_learned_although_the_queue_never_empties() {
     for skew in [-500.0, 500.0] {
         let forward = |t: f64| if t < 3e6 { 0.0 } else { 20_000.0 + t % 4e6 / 100.0 };
         let (_, readings) = honest(&mut Path { skew, forward, ..Path::default() }, 120.0);
@@ -161,7 +161,7 @@ fn drift_is_learned_though_the_queue_never_empties() {
 }
 
 #[test]
-fn ack_delay_with_drift_changes_the_estimate_little() {
+fn ack_delay_with_clock_drift_changes_the_estimate_little() {
     for skew in [-500.0, 500.0] {
         let forward = |t: f64| if t > 3e6 { 20_000.0 } else { 0.0 };
         let (estimator, readings) =
@@ -172,7 +172,7 @@ fn ack_delay_with_drift_changes_the_estimate_little() {
 }
 
 #[test]
-fn a_delay_ramp_is_queueing_and_not_drift() {
+fn delay_ramp_counts_as_queueing_and_not_as_drift() {
     for skew in [-500.0, 0.0, 500.0] {
         let forward = |t: f64| if t < 10e6 { 0.0 } else { t % 60e6 / 1_000.0 };
         let (_, readings) = honest(&mut Path { skew, forward, ..Path::default() }, 120.0);
@@ -182,7 +182,7 @@ fn a_delay_ramp_is_queueing_and_not_drift() {
 }
 
 #[test]
-fn the_reverse_path_hardly_affects_the_estimate() {
+fn reverse_path_hardly_affects_the_forward_estimate() {
     for skew in [-500.0, 0.0, 500.0] {
         let reverse = |t: f64| if t > 3e6 { 50_000.0 } else { 0.0 };
         let (_, readings) = honest(&mut Path { skew, reverse, ..Path::default() }, 120.0);
@@ -206,7 +206,7 @@ fn clock_wraparound_does_not_affect_the_estimate() {
 }
 
 #[test]
-fn the_estimate_recovers_from_a_clock_step() {
+fn delay_estimate_recovers_from_a_clock_step() {
     for step in [-3_600_000_000i64, -1_000_000, -30_000, 30_000, 1_000_000, 3_600_000_000] {
         // The queue is at 20 ms when the clock is set, and empties a second later.
         let mut path = Path {
@@ -224,7 +224,7 @@ fn the_estimate_recovers_from_a_clock_step() {
 }
 
 #[test]
-fn a_path_that_empties_late_lowers_the_baseline_at_once() {
+fn queue_that_empties_late_lowers_the_baseline_at_once() {
     let mut path = Path { forward: |t| if t < 3e6 { 30_000.0 } else { 0.0 }, ..Path::default() };
     let (estimator, readings) = honest(&mut path, 10.0);
     assert!(worst(&readings, 2.1) < 300.0, "{} us off", worst(&readings, 2.1));
@@ -232,7 +232,7 @@ fn a_path_that_empties_late_lowers_the_baseline_at_once() {
 }
 
 #[test]
-fn delays_longer_than_the_rtt_are_dropped() {
+fn delay_samples_longer_than_the_rtt_are_dropped() {
     for claim in [-40_000i32, 5_000, 40_000] {
         // Every other sample is wrong, so the wrong ones do not come in a row.
         let lie = |t: f64, s: &mut Sample| {
@@ -248,7 +248,7 @@ fn delays_longer_than_the_rtt_are_dropped() {
 }
 
 #[test]
-fn a_constant_misreport_counts_as_a_clock_step() {
+fn constant_misreport_of_delays_counts_as_a_clock_step() {
     for claim in [-40_000i32, 40_000] {
         let lie = |t: f64, s: &mut Sample| {
             if (2e6..6e6).contains(&t) {
@@ -262,7 +262,7 @@ fn a_constant_misreport_counts_as_a_clock_step() {
 }
 
 #[test]
-fn an_impossible_ack_delay_is_dropped() {
+fn impossible_ack_delay_is_dropped() {
     let lie =
         |t: f64, s: &mut Sample| s.ack_delay = Duration::from_secs(if t == 0.0 { 1 } else { 0 });
     let (estimator, readings) = run(&mut Path::default(), 1e6, 1.0, lie);
@@ -271,14 +271,14 @@ fn an_impossible_ack_delay_is_dropped() {
 }
 
 #[test]
-fn an_echo_of_another_packet_is_ignored() {
+fn echo_of_another_packet_is_ignored() {
     let (a, b) = (Path::default().answer(1e6), Path::default().answer(0.0));
     assert!(Sample::echoed(a.now, 1, a.echo, Duration::ZERO, a.sent, Duration::MAX).is_some());
     assert_eq!(Sample::echoed(a.now, 1, b.echo, Duration::ZERO, a.sent, Duration::MAX), None);
 }
 
 #[test]
-fn an_older_packet_is_dropped() {
+fn sample_of_an_older_packet_is_dropped() {
     let mut path = Path::default();
     let mut estimator = Estimator::default();
     for (packet, used) in [(5, true), (4, false), (5, false), (6, true)] {
@@ -316,7 +316,7 @@ fn lean_and_paper_estimates_agree() {
 
 /// TIMESTAMP uses the same clock in coarser units.
 #[test]
-fn timestamps_agree_with_lean_stamps_up_to_their_unit() {
+fn timestamp_frames_agree_with_lean_stamps_up_to_their_unit() {
     let forward = |t: f64| 10_000.0 * (1.0 + (t * 2e-6).sin());
     for exponent in [0, 3, 8] {
         let mut path = Path { skew: 200.0, forward, hold: 20_000.0, ..Path::default() };
@@ -346,10 +346,10 @@ fn timestamps_agree_with_lean_stamps_up_to_their_unit() {
 proptest! {
     #![proptest_config(common::config())]
 
-    /// With any values in TIMESTAMP frames, in any unit, no output is above what the round trip
-    /// holds, or below zero.
+    /// With any values in TIMESTAMP frames, in any unit, no output is below zero or above the round
+    /// trip.
     #[test]
-    fn timestamp_delays_are_bounded_by_the_rtt(seed in 1u64.., exponent in 0u8..=20, values in proptest::collection::vec((any::<u64>(), 0..62u32, any::<bool>()), 1..40)) {
+    fn delays_from_timestamps_are_bounded_by_the_rtt(seed in 1u64.., exponent in 0u8..=20, values in proptest::collection::vec((any::<u64>(), 0..62u32, any::<bool>()), 1..40)) {
         let mut path = Path { forward: |t| t % 3e6 / 100.0, gap: 10_000.0, noise: Noise::new(seed), ..Path::default() };
         let mut values = values.into_iter().cycle();
         let lie = |_: f64, s: &mut Sample| {
@@ -369,8 +369,9 @@ proptest! {
         }
     }
 
-    /// Whatever the peer reports, no output is above what the RTT allows, or below zero, by more
-    /// than the tolerance and the drift that may have occurred while its reports were dropped.
+    /// Whatever the peer reports, no output exceeds the RTT or falls below zero by more than the
+    /// tolerance and the possible drift. The possible drift is that of the time in which reports
+    /// were dropped.
     #[test]
     fn misreported_delays_are_bounded_by_the_rtt(seed in 1u64.., size in 4.0..32.0f64, often in 0.0..1.0f64) {
         let mut noise = Noise::new(seed);
@@ -395,7 +396,7 @@ proptest! {
 
     /// Any samples in any order give a value or `None`.
     #[test]
-    fn any_samples_are_accepted_without_panic(samples in proptest::collection::vec(any::<(u64, u64, u32, [Duration; 3])>(), 0..200)) {
+    fn estimator_accepts_any_samples_without_panic(samples in proptest::collection::vec(any::<(u64, u64, u32, [Duration; 3])>(), 0..200)) {
         let mut estimator = Estimator::default();
         for (now, packet, transit, [rtt, ack_delay, min_rtt]) in samples {
             let sample = Sample { packet, transit, rtt, ack_delay, min_rtt };
@@ -407,7 +408,7 @@ proptest! {
 
     /// Nearby values, so that samples pass more of the rules.
     #[test]
-    fn nearby_samples_give_bounded_delays(samples in proptest::collection::vec((0u64..50_000, any::<i16>(), [0u64..100_000, 0..50_000, 0..100_000]), 1..300)) {
+    fn plausible_samples_give_bounded_delays(samples in proptest::collection::vec((0u64..50_000, any::<i16>(), [0u64..100_000, 0..50_000, 0..100_000]), 1..300)) {
         let mut estimator = Estimator::default();
         let mut now = Time::ZERO;
         for (packet, (gap, transit, times)) in samples.into_iter().enumerate() {

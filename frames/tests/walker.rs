@@ -287,12 +287,12 @@ proptest! {
     #![proptest_config(common::config())]
 
     #[test]
-    fn parsing_any_bytes_never_panics(payload in vec(any::<u8>(), 0..1500)) {
+    fn frame_walker_never_panics_on_arbitrary_bytes(payload in vec(any::<u8>(), 0..1500)) {
         walk(&payload)?;
     }
 
     #[test]
-    fn parsing_corrupted_payloads_never_panics(frames in frames(), hits in vec(any::<(prop::sample::Index, u8)>(), 1..4), cut in any::<prop::sample::Index>()) {
+    fn frame_walker_never_panics_on_corrupted_payloads(frames in frames(), hits in vec(any::<(prop::sample::Index, u8)>(), 1..4), cut in any::<prop::sample::Index>()) {
         let mut payload = join(&frames);
         payload.push(0x01);
         for (hit, value) in hits {
@@ -304,7 +304,7 @@ proptest! {
     }
 
     #[test]
-    fn exactly_the_frames_of_a_payload_are_found(frames in frames()) {
+    fn frame_walker_finds_exactly_the_frames_of_a_payload(frames in frames()) {
         let payload = join(&frames);
         let found: Vec<_> = Frames::new(&payload).collect::<Result<_, _>>().expect("valid");
         let mut at = 0;
@@ -329,7 +329,7 @@ proptest! {
     }
 
     #[test]
-    fn removing_own_frames_keeps_the_others(frames in frames(), ours in ours(), at in any::<prop::sample::Index>()) {
+    fn removing_own_frames_keeps_other_frames(frames in frames(), ours in ours(), at in any::<prop::sample::Index>()) {
         let mut frames = frames;
         frames.insert(at.index(frames.len().max(1)), ours);
         let mut payload = join(&frames);
@@ -348,7 +348,7 @@ proptest! {
     }
 
     #[test]
-    fn an_ack_with_timestamps_converts_back_to_the_same_ack((ack, frame) in with_receipts(), before in frames(), after in frames()) {
+    fn ack_with_timestamps_converts_back_to_the_same_ack((ack, frame) in with_receipts(), before in frames(), after in frames()) {
         // A frame without a length can only be the last one.
         let before: Vec<_> = before.into_iter().filter(|f| !matches!(f.ty, 0x08 | 0x09 | 0x0c | 0x0d | 0x30)).collect();
         for before in [&before[..], &[]] {
@@ -390,7 +390,7 @@ proptest! {
     }
 
     #[test]
-    fn removing_any_range_never_panics(payload in vec(any::<u8>(), 0..40), start in 0usize..50, end in 0usize..50) {
+    fn removing_any_byte_range_never_panics(payload in vec(any::<u8>(), 0..40), start in 0usize..50, end in 0usize..50) {
         let mut after = payload.clone();
         let dropped = remove(&mut after, start..end);
         prop_assert!(dropped < payload.len() || dropped == 0);

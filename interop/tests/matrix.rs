@@ -126,7 +126,7 @@ fn delays() -> Option<[serde_json::Value; 2]> {
 
 /// Repeats the measurement, because a busy machine spoils only some repetitions.
 #[test]
-fn timestamps_yield_one_way_delays() {
+fn interop_timestamps_yield_one_way_delays() {
     let scenarios =
         (0..20).find_map(|_| delays()).expect("accurate timestamps in one of 20 repetitions");
     let back = scenarios[1]["ways"][0]["back"]["most"].as_f64();
@@ -186,7 +186,7 @@ fn new_failures_fail_the_run_and_missing_peers_are_skipped() {
 }
 
 #[test]
-fn a_signal_stops_the_run_and_its_children() {
+fn signal_stops_the_interop_run_and_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = runner(folder.path());
     command
@@ -223,7 +223,7 @@ fn wait(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn invalid_input_is_reported_in_one_line() {
+fn invalid_interop_arguments_are_reported_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, hint) in [
         (&["--client", "nobody"][..], "choose one of quinn"),

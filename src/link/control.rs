@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_is_private_and_removed_at_the_end() {
+    fn control_socket_is_private_and_removed_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("link.sock");
         let socket = serve(&path);

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_and_json_report_an_overloaded_relay() {
+    fn overloaded_relay_is_reported_in_table_and_json() {
         let down_timing =
             LineTiming { sent: 100, delay_p50: Duration::from_millis(20), ..LineTiming::default() };
         let mut stats = RelayStats { down_timing, ..RelayStats::default() };

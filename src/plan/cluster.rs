@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_those_of_the_slurm_task() {
+    fn number_of_cores_is_that_of_the_slurm_task() {
         let of = |vars: &[(&str, &str)]| cores(&with(vars)).map(NonZero::get);
         assert_eq!(of(&[("SLURM_CPUS_PER_TASK", "4")]), None, "no job");
         assert_eq!(

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_config_map_keeps_the_lines_of_the_study() {
+    fn config_map_keeps_the_lines_of_the_study() {
         let text = "question = 'a: #b'\n\n  [sweep]\n\tx = [1]\n";
         let map = config_map("fathom-a", "a", text).map_err(|e| e.line).unwrap();
         assert!(

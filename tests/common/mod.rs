@@ -1,5 +1,5 @@
-//! Shared by test files: `fathom` as a process that runs while a test sends it requests,
-//! and a walk over the files of a folder.
+//! Helpers of several test files. They run `fathom` as a process to which a test sends requests,
+//! and list the files of a folder.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::io::{BufRead, BufReader, Read};

@@ -16,7 +16,7 @@ use super::read;
 /// Way in which a block is tested.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Note {
-    /// By the language of the block.
+    /// The language of the block determines the test.
     Default,
     Run(Vec<String>),
     File(String),

@@ -1,4 +1,4 @@
-//! Commands in code blocks of a shell, as far as the pages use the shell.
+//! Parses the commands in code blocks of a shell, as far as the pages use the shell's syntax.
 
 /// The words of a command, without quotes.
 pub(crate) type Words = Vec<String>;
@@ -82,7 +82,7 @@ pub(crate) fn with_options(
 }
 
 #[test]
-fn blocks_are_divided_into_commands() {
+fn shell_blocks_are_divided_into_commands() {
     let block = "fathom serve --listen x &      # in the background\nA=1 fathom compare 'a b' \\\n  --seeds 2 > out | grep \"c; d\"; fathom paths\n# nothing";
     let found: Vec<String> = commands(block).iter().map(|words| words.join("_")).collect();
     assert_eq!(

@@ -69,7 +69,7 @@ fn is_fathom(words: &Words) -> bool {
 }
 
 #[test]
-fn commands_on_pages_are_valid() {
+fn commands_in_documentation_are_valid() {
     let (mut faults, mut parsed) = (Vec::new(), 0);
     for block in
         pages().iter().flat_map(|page| examples(page)).filter(|block| block.language != "toml")
@@ -190,7 +190,7 @@ fn fathom(words: &[String], folder: &Path) -> Result<(), FailedCommand> {
 }
 
 #[test]
-fn plans_on_pages_are_valid() {
+fn plans_in_documentation_are_valid() {
     let mut faults = Vec::new();
     for page in pages() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -201,7 +201,7 @@ fn plans_on_pages_are_valid() {
 
 /// Runs take virtual time, and the comment above a block makes them short.
 #[test]
-fn examples_marked_run_succeed() {
+fn documentation_examples_marked_to_run_succeed() {
     let mut ran = 0;
     for page in pages() {
         let to_run: Vec<Block> =

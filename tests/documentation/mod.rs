@@ -1,4 +1,5 @@
-//! Pages: the site's summary lists every page, every link has a target, and every example works.
+//! Tests of pages: the site's summary lists every page, every link has a target, and every example
+//! works.
 
 mod blocks;
 mod commands;

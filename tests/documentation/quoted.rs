@@ -48,7 +48,7 @@ fn quoted(page: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn pages_quote_the_examples() {
+fn documentation_pages_quote_the_examples() {
     for (stack, folder, names) in [
         ("quinn", "quinn", &EXAMPLES[..]),
         ("noq", "noq", &EXAMPLES),
@@ -74,7 +74,7 @@ fn pages_quote_the_examples() {
 /// Each stack has its own example files, because an example shows a program for one stack. quinn's
 /// are the template.
 #[test]
-fn examples_of_noq_are_those_of_quinn() {
+fn noq_examples_equal_the_quinn_examples() {
     for name in EXAMPLES {
         let (from, to) = (format!("cc/quinn/examples/{name}"), format!("cc/noq/examples/{name}"));
         let wanted = file(&from).replace("quinn", "noq");
@@ -90,7 +90,7 @@ fn examples_of_noq_are_those_of_quinn() {
 }
 
 #[test]
-fn marks_are_found_and_dedented() {
+fn quotation_marks_in_examples_are_found_and_dedented() {
     let example = "a\n  // >>> why\n  b\n    c\n\n  // <<<\nd\n";
     assert_eq!(marked(example), ["// >>> why\nb\n  c\n"]);
     assert_eq!(quoted("x\n<!-- n -->\n```rust\none\ntwo\n```\ny\n", "n"), ["one\ntwo"]);

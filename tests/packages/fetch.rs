@@ -1,6 +1,6 @@
-//! A client with the plug-in as packaged. Fetches a file over HTTP/0.9, as the stacks' own example
-//! servers provide it, and prints the negotiated extension. Usage: `fetch ADDRESS CERTIFICATE.der
-//! PATH`
+//! A client that uses the packaged plug-in. Fetches a file over HTTP/0.9, as the stacks' own
+//! example servers provide it, and prints the negotiated extension. Usage:
+//! `fetch ADDRESS CERTIFICATE.der PATH`
 
 use std::sync::Arc;
 

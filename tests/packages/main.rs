@@ -1,6 +1,6 @@
 //! The crates as `cargo package` makes them, in a workspace outside this one, as other projects
 //! adopt them. The server examples of quinn, noq and tokio-quiche take a controller with few
-//! changed lines, those of quinn and noq both with ring and with AWS-LC.
+//! changed lines. The examples of quinn and noq do so with ring and with AWS-LC.
 //!
 //! Builds everything anew and fetches crates that nothing else here needs: `make test-packages`.
 
@@ -17,7 +17,7 @@ const MOST_LINES: usize = 5;
 
 #[test]
 #[ignore = "make test-packages"]
-fn crates_are_adopted_from_their_packages() {
+fn crates_can_be_adopted_from_their_packages() {
     let workspace = Workspace::create("target/outside");
     workspace.write_manifest();
     workspace.unpack_packages();
@@ -32,7 +32,7 @@ fn crates_are_adopted_from_their_packages() {
         for (_, Adoption { stack, .. }) in &servers {
             workspace.serve_and_fetch(stack, provider);
         }
-        // The examples that the packaged network brings along.
+        // Run the examples of the packaged network crate.
         for bin in ["simulate", "simulate_tokio"] {
             let args = ["run", "--bin", bin, "--no-default-features", "--features", provider];
             workspace.cargo(&args);

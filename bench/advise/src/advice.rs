@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_names_the_best_controller_and_its_clients() {
+    fn advice_names_the_best_controller_and_the_clients_it_helps() {
         let cubic = ("native:cubic", [100.0, 110.0, 120.0]);
         let few = class(
             0.3,
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn current_controller_stays_unless_another_is_clearly_better() {
+    fn advice_keeps_current_controller_unless_another_is_better() {
         let times = [
             ("native:cubic", [100.0, 110.0, 120.0]),
             ("vegas", [90.0, 121.0, 119.0]),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn controller_without_results_in_a_class_is_not_ranked() {
+    fn advice_does_not_rank_controller_missing_from_a_class() {
         let all = [("native:cubic", [1.0; 3]), ("vegas", [0.5; 3]), ("native:bbr", [2.0; 3])];
         let advice = concluded(vec![class(0.5, &all), class(0.5, &all[..1])]);
         assert_eq!(advice.overall.len(), 1, "{:?}", advice.overall);

@@ -264,8 +264,8 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// Acknowledgements of 1,250 bytes at 1 MB/s (10 Mbps, without headers) for a second, with this
-    /// round trip at each.
+    /// Returns the bins of a second of acknowledgements of 1,250 bytes at 1 MB/s (10 Mbps, without
+    /// headers). `rtt` gives the round trip of each acknowledgement.
     fn steady(rtt: impl Fn(f64) -> f64) -> Bins {
         let mut bins = Bins::default();
         for i in 0..800 {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_measured_only_with_a_standing_queue() {
+    fn link_rate_is_measured_only_while_a_queue_stands() {
         let full = steady(|at| 20.0 + at / 10.0).rate(RateSource::Acknowledged, 20.0, 1_250.0);
         assert!((full.full.unwrap() / 1e6 - 1.0).abs() < 0.02, "{full:?}");
         let idle = steady(|at| 20.0 + at % 2.0).rate(RateSource::Acknowledged, 20.0, 1_250.0);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_bins_keeps_all_bytes() {
+    fn merging_time_bins_keeps_all_acked_bytes() {
         let mut bins = Bins::default();
         for i in 0..100_000 {
             bins.at(f64::from(i)).acked += 1.0;
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn delivered_is_sent_minus_in_flight() {
+    fn delivered_bytes_are_sent_bytes_minus_growth_of_in_flight() {
         let mut bins = Bins::default();
         for i in 0..10 {
             let bin = bins.at(f64::from(i));

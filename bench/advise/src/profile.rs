@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_and_their_shares_are_recovered() {
+    fn path_classes_and_their_connection_shares_are_recovered() {
         let near = |i: u32| 1.0 + f64::from(i % 7) / 100.0;
         let mut all: Vec<Observation> =
             (0..60).map(|i| seen(20.0 * near(i), Some(10e6 * near(i + 3)))).collect();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_paths_form_one_class() {
+    fn similar_paths_form_one_class() {
         let found = profile((0..50).map(|i| seen(30.0 + f64::from(i % 5), Some(5e6))).collect());
         assert_eq!(found.classes.len(), 1);
         assert!(profile(vec![Observation::default()]).classes.is_empty());

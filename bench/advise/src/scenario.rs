@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_scenario_parses_to_the_same_value() {
+    fn written_scenario_parses_to_the_same_value() {
         let scenario = scenario();
         let text = scenario.to_toml(&["from 3 logs".into(), "two\nlines".into()]);
         assert!(text.starts_with("# from 3 logs\n# two lines\n"), "{text}");

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_found_by_name() {
+    fn connection_table_columns_are_found_by_name() {
         let text =
             "requests,rtt_ms,rate_bps,loss,bytes,other\n2,41.5,9800000,0.001,100000,x\n,20,,,,\n";
         let (all, full) = read(text.as_bytes()).unwrap();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_in_tables_name_the_line() {
+    fn connection_table_errors_name_the_line() {
         for (text, says) in [
             ("", "empty"),
             ("bytes\n1\n", "no column 'rtt_ms'"),

@@ -94,7 +94,7 @@ mod tests {
     use crate::observe::Observation;
 
     #[test]
-    fn sizes_are_formatted_as_a_workload() {
+    fn object_sizes_are_formatted_as_a_workload() {
         let sizes: Vec<u64> = (1..=1_000).map(|i| i * 1_234).collect();
         let objects = Objects::of(&sizes, 2.345);
         assert_eq!(objects.text(), "objects:2.35x62kB..310kB..620kB..930kB..1200kB..1300kB");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_bytes_match_the_sizes() {
+    fn estimated_bytes_per_connection_match_the_object_sizes() {
         let sizes: Vec<u64> =
             (0..10_000).map(|i| (1_000.0 * (f64::from(i) / 1_500.0).exp()) as u64).collect();
         let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_without_responses_counts_as_one_response() {
+    fn connection_without_responses_counts_as_one_response() {
         let connection = Observation { bytes: 70_000, ..Observation::default() };
         let observed = Observed { connections: vec![connection.clone()], ..Observed::default() };
         let objects = Objects::observed(&observed).unwrap();

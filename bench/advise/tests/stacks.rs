@@ -1,9 +1,9 @@
-//! Logs of other stacks' servers, and the path properties derived from them. Each log is a download
-//! of 52,000 bytes over `fathom link --rate 2Mbps --rtt 30ms` from aioquic 1.7.2, picoquic 1.1.53,
-//! quic-go 0.65.0 or ngtcp2 0.12.1, recorded in real time on a busy machine. Each is the one of
-//! three recordings with the smallest round trip, which other load disturbed least. quinn's log is
-//! in `bench/qlog/tests/logs`; mvfst's is generated here, in the format of
-//! `bench/qlog/tests/stacks.rs`.
+//! Tests of the path properties that are derived from logs of other stacks' servers. Each log is a
+//! download of 52,000 bytes over `fathom link --rate 2Mbps --rtt 30ms` from aioquic 1.7.2, picoquic
+//! 1.1.53, quic-go 0.65.0 or ngtcp2 0.12.1, recorded in real time on a busy machine. Each stack was
+//! recorded three times, and the log with the smallest round trip was kept, because other load
+//! disturbed it least. The log of quinn is in `bench/qlog/tests/logs`. The log of mvfst is
+//! generated here, in the format of `bench/qlog/tests/stacks.rs`.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn recorded(name: &str) -> PathBuf {
 }
 
 #[test]
-fn paths_are_recovered_from_logs_of_four_other_servers() {
+fn paths_are_recovered_from_logs_of_four_other_stacks() {
     for name in ["aioquic.qlog", "picoquic.qlog", "quic-go.sqlog", "ngtcp2.sqlog"] {
         let observed = observed(&recorded(name));
         let [connection] = &observed.connections[..] else {
@@ -35,7 +35,7 @@ fn paths_are_recovered_from_logs_of_four_other_servers() {
             found.is_some_and(|n| (n / truth - 1.0).abs() < part)
         };
         assert!(near(connection.rate_bps, 2e6, 0.1), "{name}: {connection:?}");
-        // The Python servers needed extra processing time.
+        // aioquic, which is written in Python, needed extra processing time.
         assert!(near(connection.rtt_ms, 30.0, 0.25), "{name}: {connection:?}");
         assert!(
             connection.responses.iter().any(|bytes| (52_000..53_000).contains(bytes)),
@@ -46,8 +46,8 @@ fn paths_are_recovered_from_logs_of_four_other_servers() {
     }
 }
 
-/// Simulates a sender over 10 Mbps with a round trip of 40 ms and a growing queue: 1,222 bytes per
-/// millisecond; IP and UDP headers make up the rest.
+/// Simulates a sender over 10 Mbps with a round trip of 40 ms and a growing queue. It sends
+/// 1,222 bytes per millisecond, and IP and UDP headers make up the rest of the rate.
 fn made(head: &str, tail: &str, event: impl Fn(&mut String, u32, f64)) -> Observation {
     let mut text = head.to_owned();
     for i in 0..600 {
@@ -66,7 +66,7 @@ fn is_the_path(found: &Observation, source: RateSource) {
 }
 
 #[test]
-fn path_is_recovered_from_a_recorded_quinn_log() {
+fn path_is_recovered_from_recorded_quinn_log() {
     let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../qlog/tests/logs/quinn-0.11.sqlog");
     let observed = observed(&log);
     let [found] = &observed.connections[..] else { panic!("{:?}", observed.connections) };
@@ -77,7 +77,7 @@ fn path_is_recovered_from_a_recorded_quinn_log() {
 }
 
 #[test]
-fn acknowledged_ranges_as_text_of_mvfst_are_read() {
+fn mvfst_ack_ranges_written_as_text_are_read() {
     let head = "{\"qlog_version\":\"draft-00\",\"traces\":[{\"events\":[[\"0\",\"transport\",\"connection_started\",{}]";
     let tail = "],\"event_fields\":[\"relative_time\",\"CATEGORY\",\"EVENT_TYPE\",\"DATA\"],\"configuration\":{\"time_units\":\"us\"},\
                 \"common_fields\":{\"dcid\":\"9c\"},\"vantage_point\":{\"type\":\"server\"}}]}";
@@ -105,7 +105,7 @@ mod any {
         /// Corrupted logs are read or refused with one line, and all numbers of the classes are
         /// valid.
         #[test]
-        fn corrupted_logs_never_panic(
+        fn advise_never_panics_on_corrupted_logs(
             which in 0_usize..4,
             places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
             cut in any::<prop::sample::Index>(),

@@ -1,6 +1,7 @@
-//! Logs recorded over a known path lead back to it: rates and round trips within 10%, and the
-//! ranking of a direct run. Everything runs in virtual time: a controller writes the records that
-//! `fathom serve --qlog` writes, for each connection. `-- --nocapture` prints the numbers.
+//! Tests that logs recorded over a known path give the path's rate and round trip within 10%, and
+//! the controller ranking of a direct run. Everything runs in virtual time: a controller writes the
+//! records that `fathom serve --qlog` writes, for each connection. `-- --nocapture` prints the
+//! numbers.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,11 +19,11 @@ use fathom_qlog::{Event, Metrics, PacketsLost};
 /// Logs of the connections so far.
 static LOGS: Mutex<Vec<Arc<Mutex<String>>>> = Mutex::new(Vec::new());
 const HEADER: &str = "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n";
-/// Minimum bytes sent, relative to the largest sender, for a sender to count as a server's.
-/// Clients' senders only request and acknowledge.
+/// Minimum bytes that a server's sender sends, as a fraction of the largest sender's bytes. Senders
+/// with fewer bytes belong to clients, which only send requests and acknowledgements.
 const SERVER: f64 = 0.5;
 
-/// CUBIC with a log.
+/// CUBIC that writes a log.
 #[derive(Debug)]
 struct LoggedConfig(Arc<dyn ControllerConfig>);
 
@@ -158,7 +159,8 @@ fn off(found: f64, truth: f64) -> f64 {
     100.0 * (found / truth - 1.0)
 }
 
-/// Tests paths by rate in Mbps, round trip in ms and loss; transfers run one at a time.
+/// Tests paths given by rate in Mbps, round trip in ms and loss. The transfers of a path run one at
+/// a time.
 fn paths_are_found_again() {
     println!(
         "{:>10} {:>8} {:>6}   {:>12} {:>12} {:>8} {:>8}",
@@ -198,7 +200,8 @@ fn paths_are_found_again() {
             profile.measured > 0 && of_rate.abs() < 10.0 && of_rtt.abs() < 10.0,
             "{rate} Mbps, {rtt} ms: {class:?}"
         );
-        // The path's loss is found within a factor of two; without loss, none is found.
+        // The reported loss is within a factor of two of the path's loss, and none is reported on a
+        // path without loss.
         let truth = loss.unwrap_or(0.0) / 100.0;
         assert!(
             class.loss <= 2.0 * truth + 1e-4 && class.loss >= truth / 2.0 - 1e-4,
@@ -218,8 +221,8 @@ fn figures(of: &str, advice: &Advice) {
     }
 }
 
-/// Two kinds of clients with 60% and 40% of the connections: classes, shares, sizes and ranking
-/// agree with those of a run on the true paths.
+/// Two kinds of clients have 60% and 40% of the connections. Tests that classes, shares, sizes and
+/// ranking agree with those of a run on the true paths.
 fn ranking_is_that_of_a_direct_run() {
     let folder = tempfile::tempdir().unwrap();
     let truths = [

@@ -189,11 +189,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_have_clopper_pearson_intervals() {
+    fn intervals_of_shares_match_clopper_pearson_table() {
         // Clopper and Pearson's table: 4 of 20 gives 5.73 to 43.66%.
         let (low, high) = share_interval(4, 20).unwrap();
         assert!((low - 0.0573).abs() < 1e-3 && (high - 0.4366).abs() < 1e-3, "{low} {high}");
-        // Approximately the rule of three: none of 30.
+        // For 0 of 30, the interval follows approximately the rule of three.
         let (low, high) = share_interval(0, 30).unwrap();
         assert!(low == 0.0 && (high - 0.1157).abs() < 1e-3, "{high}");
         assert_eq!((share_interval(30, 30).unwrap().1, share_interval(0, 0)), (1.0, None));
@@ -234,12 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn rotation_separates_chance_from_correlation() {
+    fn rotation_test_finds_correlation_and_ignores_chance() {
         let yes: Vec<bool> = (0..1_000).map(|n| n % 50 < 5).collect();
         let after: Vec<usize> = (0..20).map(|n| n * 50 + 4).collect();
         let p = rotation_test(&[Marked { yes: yes.clone(), places: after }]).unwrap();
-        // The series is periodic, so one shift in ten does equally well, and the test accounts for
-        // this.
+        // The series is periodic, so one rotation in ten matches equally well. The p-value counts
+        // these rotations.
         assert!((0.07..0.13).contains(&p), "{p}");
         let mut rng = rng();
         let yes: Vec<bool> = (0..1_000).map(|_| rng.random::<f64>() < 0.1).collect();

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn similar_lines_are_merged_and_counted() {
+    fn similar_warnings_are_merged_and_counted() {
         let line =
             |n: u32| format!("{n}.sqlog: its round trips are in seconds: 0.0{n} in its metrics");
         let other = "a.sqlog: ends in the middle".to_owned();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn unread_files_of_a_folder_are_named() {
+    fn files_skipped_in_a_folder_are_named() {
         let folder = std::env::temp_dir().join(format!("fathom-inputs-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("old")).unwrap();
         for name in ["a.sqlog", "b.qlog.gz", "c.csv.zst", "d.sqlog.xz", "e.txt", "f.gz"] {

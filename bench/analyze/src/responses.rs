@@ -237,13 +237,13 @@ mod tests {
         };
         assert_eq!(table.responses, [of(1e3, 1_000, 30.5, 20.0), of(2e3, 2_000, 280.0, 270.0)]);
         assert_eq!(table.failed, 2);
-        // Format of fathom load, in seconds: `response` counts from the intended start,
-        // `first_byte` does not.
+        // The table has the format of `fathom load`, in seconds. `response` counts from the
+        // intended start, but `first_byte` does not.
         let text = "intended,start,connect,first_byte,service,response,bytes,result,connection,path\n\
                     2.0,2.25,0.005,0.02,0.03,0.28,2000,200,1,\"/a,b\"\n3.0,3.0,,,1.0,1.0,0,timeout,2,/\n";
         let table = read(text).unwrap();
         assert_eq!((table.responses, table.failed), (vec![of(2e3, 2_000, 280.0, 270.0)], 1));
-        // Another order, and only the required columns.
+        // This table has another order, and only the required columns.
         let table = read("bytes,\"total_ms\"\n5,1\n").unwrap();
         assert_eq!(
             table.responses,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn files_other_than_tables_are_refused() {
+    fn files_without_response_columns_are_refused() {
         for (text, says) in [
             ("", "empty"),
             ("a,b\n1,2\n", "total_ms"),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn both_endpoints_logs_give_responses() {
+    fn client_and_server_logs_both_give_response_times() {
         let data = |stream, offset, length| StreamData { stream, offset, length };
         let until =
             |way| if way == Direction::Sent { ResponseEnd::Sent } else { ResponseEnd::Received };

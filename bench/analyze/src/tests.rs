@@ -1,4 +1,4 @@
-//! Handmade logs with known results.
+//! Tests with handmade logs whose results are known.
 
 use std::fmt::Write;
 use std::io::Write as _;
@@ -9,8 +9,8 @@ use rand::RngExt;
 use super::*;
 use crate::report;
 
-/// Returns a log like quinn's: a round trip every 10 ms, each followed 5 ms later by a sent packet,
-/// which is lost if `lost` selects the round trip.
+/// Returns a log in quinn's format with an RTT sample every 10 ms. A packet is sent 5 ms after each
+/// sample, and is lost if `lost` selects the sample.
 fn log(rtts: &[f64], lost: impl Fn(usize) -> bool) -> String {
     let mut text = String::from(
         "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"trace\":{}}\n",
@@ -70,7 +70,7 @@ fn noise(n: usize) -> Vec<f64> {
 }
 
 #[test]
-fn random_losses_are_not_predicted() {
+fn random_losses_are_reported_as_not_predicted_by_delay() {
     let rtts = noise(4_000);
     let answer = loss_delay(vec![gathered(&log(&rtts, |n| n % 37 == 5))]).unwrap();
     assert_eq!(answer.verdict, Verdict::NoBetterThanChance, "{:?}", answer.page().verdicts);
@@ -92,7 +92,7 @@ fn random_losses_are_not_predicted() {
 }
 
 #[test]
-fn losses_from_a_full_queue_are_predicted() {
+fn full_queue_losses_are_reported_as_predicted_by_delay() {
     // A queue that fills and overflows, with some noise: losses come at the top of each ramp.
     let rtts: Vec<f64> = noise(4_000)
         .iter()
@@ -115,7 +115,7 @@ fn losses_from_a_full_queue_are_predicted() {
 }
 
 #[test]
-fn few_losses_give_no_conclusion() {
+fn loss_delay_analysis_of_few_losses_gives_no_conclusion() {
     let answer = loss_delay(vec![gathered(&log(&noise(300), |n| n == 150))]).unwrap();
     assert_eq!((answer.verdict, answer.losses), (Verdict::TooLittle, 1));
     assert!(
@@ -137,7 +137,7 @@ fn few_losses_give_no_conclusion() {
 }
 
 #[test]
-fn a_file_is_compared_with_itself_and_a_slower_file() {
+fn comparison_finds_slower_file_and_no_change_in_equal_files() {
     let rtts = noise(2_000);
     let slower: Vec<f64> = rtts.iter().map(|r| r * 1.5).collect();
     let of = |rtts: &[f64], lost: usize| gathered(&log(rtts, move |n| n % lost == 0));
@@ -164,7 +164,7 @@ fn a_file_is_compared_with_itself_and_a_slower_file() {
 }
 
 #[test]
-fn responses_are_read_from_tables_and_logs() {
+fn response_times_are_read_from_tables_and_logs() {
     let mut text = String::from("intended_s,start_s,total_ms,bytes,status\n");
     for n in 0..500 {
         let _ = writeln!(
@@ -211,7 +211,7 @@ fn event(at: u32, name: &str, data: &str) -> String {
 }
 
 #[test]
-fn response_times_ending_at_handover_to_quic_are_refused() {
+fn response_times_that_end_at_handover_to_quic_are_refused() {
     let packet = |way: &str, at, length: u32| {
         let frames = format!(
             "\"frames\":[{{\"frame_type\":\"stream\",\"stream_id\":0,\"offset\":0,\"length\":{length}}}]"
@@ -228,8 +228,8 @@ fn response_times_ending_at_handover_to_quic_are_refused() {
     let response = |times: &str| {
         event(50, "fathom:response", &format!("\"status\":200,\"bytes\":9000,{times}"))
     };
-    // Format of older versions of fathom serve, and a server of another stack whose log only
-    // contains when the application handed data over.
+    // The first log has the format of older versions of fathom serve. The second is from a server
+    // of another stack and contains only the times when the application handed data over.
     let old = || responding("server", &(rtt() + &response("\"first_byte\":0.1,\"total\":0.2")));
     let handed =
         || responding("server", &(rtt() + &packet("received", 2, 30) + &moved(3, "transport")));
@@ -268,7 +268,7 @@ fn response_times_ending_at_handover_to_quic_are_refused() {
             "{until:?}"
         );
     }
-    // Response times with different end points are not compared; the other measures are.
+    // Response times with different end points are not compared, but all other measures are.
     let rows = |a: Source, b: Source| {
         let answer = compare(vec![a, b]).unwrap();
         let responses = answer.measures.iter().any(|m| m.name.starts_with("response time"));
@@ -287,7 +287,7 @@ fn response_times_ending_at_handover_to_quic_are_refused() {
 }
 
 #[test]
-fn control_characters_in_names_are_escaped() {
+fn control_characters_in_file_names_are_escaped() {
     let mut evil = gathered("total_ms,bytes\n5,1\n");
     evil.name = "a\u{1b}[2J\u{9b}31m\rb\u{202e}c".into();
     evil.failed = 1;
@@ -308,7 +308,7 @@ fn control_characters_in_names_are_escaped() {
 
 #[test]
 fn fathom_logs_give_packets_per_ack_and_send_times() {
-    // Contents of logs from `fathom serve --qlog`: packets per ACK, bytes and send time of losses,
+    // Logs from `fathom serve --qlog` contain packets per ACK, bytes and send times of losses, and
     // responses.
     let mut text = String::from(
         "\u{1e}{\"qlog_version\":\"0.3\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n",
@@ -346,7 +346,7 @@ mod any {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn odd_logs_never_panic(
+        fn log_analysis_never_panics_on_altered_logs(
             every in 1_usize..9,
             places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),
             numbers in prop::collection::vec((any::<prop::sample::Index>(), prop::num::f64::ANY), 0..10),
@@ -404,7 +404,7 @@ fn acknowledged(rtts: &[f64], path: impl Fn(usize) -> Option<u32>) -> String {
             text,
             "{{\"time\":{came},\"name\":\"recovery:metrics_updated\",\"data\":{{{metrics}}}{path}}}"
         );
-        // Repeat the metrics, as some stacks do for other reasons.
+        // Repeat the metrics, as some stacks do without a new ACK.
         let _ = writeln!(
             text,
             "{{\"time\":{came},\"name\":\"recovery:metrics_updated\",\"data\":{{{metrics}}}{path}}}"
@@ -414,14 +414,14 @@ fn acknowledged(rtts: &[f64], path: impl Fn(usize) -> Option<u32>) -> String {
 }
 
 #[test]
-fn equal_rtts_of_two_acks_are_two_samples() {
+fn equal_rtts_of_two_acks_count_as_two_samples() {
     let source = gathered(&acknowledged(&[40.0; 50], |_| None));
     assert_eq!(source.connections[0].series.samples.len(), 50);
     assert!(source.warnings.is_empty(), "{:?}", source.warnings);
 }
 
 #[test]
-fn events_of_other_paths_are_left_out_with_a_warning() {
+fn events_of_secondary_paths_are_left_out_with_a_warning() {
     let rtts: Vec<f64> = (0..50).map(|n| if n % 2 == 0 { 40.0 } else { 80.0 }).collect();
     let source = gathered(&acknowledged(&rtts, |n| Some(n as u32 % 2)));
     let samples = &source.connections[0].series.samples;
@@ -438,7 +438,7 @@ fn events_of_other_paths_are_left_out_with_a_warning() {
 }
 
 #[test]
-fn initial_rtt_is_not_a_sample() {
+fn initial_rtt_guess_is_not_counted_as_rtt_sample() {
     let text = acknowledged(&[600.0; 5], |_| None);
     let (head, tail) = text.split_once('\n').unwrap();
     let guess = "{\"time\":0,\"name\":\"recovery:metrics_updated\",\"data\":{\"latest_rtt\":333,\"smoothed_rtt\":333,\"min_rtt\":333}}";

@@ -62,7 +62,7 @@ mod tests {
     use super::MaxWindow;
 
     #[test]
-    fn windows_round_trip_through_text() {
+    fn max_window_values_round_trip_through_text() {
         for text in ["none", "stack", "2p", "68p", "1000000p"] {
             assert_eq!(text.parse::<MaxWindow>().unwrap().to_string(), text);
         }

@@ -1,4 +1,4 @@
-//! Flow control, and reasons of failures: whole runs in virtual time.
+//! Tests of flow control and of reported reasons of failures, with whole runs in virtual time.
 
 use fathom_experiments::scenario::{GroupOutcome, Outcome, Progress, ScenarioSpec, run};
 use fathom_experiments::stack::Stack;
@@ -25,7 +25,7 @@ fn group(stack: &str, stop: &str, network: &str, traffic: &str) -> GroupOutcome 
 }
 
 #[test]
-fn failed_requests_report_the_error_of_their_connection() {
+fn failed_requests_are_reported_with_the_connection_error() {
     for stack in stacks() {
         // The queue delays handshakes by 60 s, and connections give up after 2 s.
         let g = group(
@@ -43,7 +43,7 @@ fn failed_requests_report_the_error_of_their_connection() {
 }
 
 #[test]
-fn a_user_who_gives_up_is_a_reported_reason() {
+fn abandoned_request_is_reported_as_its_failure_reason() {
     let g = group(
         "quinn",
         "10s",
@@ -72,7 +72,7 @@ fn seconds(g: &GroupOutcome) -> f64 {
 }
 
 #[test]
-fn unlimited_flow_control_limits_no_stack() {
+fn unlimited_flow_control_never_limits_any_stack() {
     // Rate in Mbps, RTT in ms, queue in packets, body in MB. No queue overflows, so only windows
     // can limit a transfer.
     for (rate, rtt, queue, megabytes) in
@@ -85,8 +85,8 @@ fn unlimited_flow_control_limits_no_stack() {
         let times: Vec<(&str, f64)> = stacks_and_tcp()
             .map(|stack| (stack, seconds(&download(stack, &network, megabytes, ""))))
             .collect();
-        // The handshake and the request, then slow start from ten packets to a full pipe, then the
-        // rate.
+        // The time is that of the handshake, of the request, of slow start from ten packets to a
+        // full pipe, and of the body at the link's rate.
         let (rtt, bytes_per_second) = (f64::from(rtt) / 1e3, f64::from(rate) * 1e6 / 8.0);
         let pipe = (bytes_per_second * rtt).min(f64::from(megabytes) * 1e6);
         let start_up = (2.0 + (pipe / 13_920.0).log2().ceil()) * rtt;
@@ -104,23 +104,23 @@ fn unlimited_flow_control_limits_no_stack() {
     }
 }
 
-/// A deep pipe with a queue of a fifth of it: slow start loses thousands of packets, with received
-/// packets between them.
+/// A deep pipe whose queue holds a fifth of the pipe. Slow start loses thousands of packets, and
+/// packets between the lost ones are received.
 const OVERSHOOT: &str = "link = \"200Mbps\"\ndelay = \"125ms\"\nqueue = \"droptail:1000p\"";
 
 #[test]
-fn thousands_of_gaps_in_a_stream_close_no_connection() {
+fn stream_with_thousands_of_gaps_does_not_close_connection() {
     for stack in stacks() {
         for window in ["none", "30000p"] {
             let g = download(stack, OVERSHOOT, 20, &format!("max-window = \"{window}\""));
-            // More losses than the 1,024 pieces of a stream that quinn and noq keep.
+            // The stream has more losses than the 1,024 separate pieces that quinn and noq keep.
             assert!(g.lost > 1_024, "{stack}: {} lost", g.lost);
         }
     }
 }
 
 #[test]
-fn default_windows_of_stacks_cap_a_long_fat_pipe() {
+fn default_flow_control_windows_limit_a_long_fat_pipe() {
     // A window of 1.25 MB per RTT of 100 ms allows 12.5 MB/s, a tenth of the link: 20 MB take at
     // least 1.6 s. quiche tunes its window, so it is not tested here.
     let network = "link = \"1Gbps\"\ndelay = \"50ms\"\nqueue = \"droptail:20000p\"";

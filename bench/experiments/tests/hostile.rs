@@ -1,5 +1,5 @@
-//! Receivers that misreport delay to obtain more than their share: none may gain over Reno in the
-//! same place.
+//! Receivers misreport delays to obtain more than their share. No receiver may be faster than a
+//! Reno flow in its place.
 //!
 //! The misreporting receiver knows the bottleneck's queue at every moment, which no real receiver
 //! does. It shares the link with an honest Reno flow.
@@ -11,7 +11,8 @@ use fathom_experiments::stack::{ClockMisreport, MISREPORTS, Stack};
 
 /// Bytes that the misreporting receiver downloads: about 16 s at its share of the link.
 const BODY: u64 = 10_000_000;
-/// Number of runs over which gains are averaged; the honest flow begins at another time in each.
+/// Number of runs over which gains are averaged. The honest flow begins at a different time in each
+/// run.
 const SEEDS: u64 = 3;
 /// Largest gain that a misreport may have: 5 %.
 const GAIN: f64 = 1.05;
@@ -68,7 +69,7 @@ fn mean(controller: &str, misreport: Option<ClockMisreport>) -> f64 {
     (1..=SEEDS).map(|seed| seconds(controller, misreport, seed)).sum::<f64>() / SEEDS as f64
 }
 
-/// Returns, for each misreport, how many times as fast as Reno the flow is.
+/// Returns, for each misreport, the speed of the flow as a multiple of Reno's speed.
 fn gains(controller: &str) -> Vec<(&'static str, f64)> {
     static RENO: OnceLock<f64> = OnceLock::new();
     let reno = *RENO.get_or_init(|| mean("reno", None));
@@ -87,17 +88,17 @@ fn none_gains(controller: &str) {
 }
 
 #[test]
-fn misreports_to_sync_are_no_faster_than_reno() {
+fn misreporting_receivers_gain_nothing_over_reno_from_sync() {
     none_gains("sync");
 }
 
 #[test]
-fn misreports_to_either_signal_gain_nothing() {
+fn misreporting_receivers_gain_nothing_with_signal_either() {
     none_gains("sync:signal=either");
 }
 
 #[test]
-fn misreports_gain_nothing_on_other_stacks() {
+fn misreporting_receivers_gain_nothing_on_other_stacks() {
     #[cfg(feature = "quiche")]
     let stacks = [Stack::Noq, Stack::Quiche];
     #[cfg(not(feature = "quiche"))]
@@ -117,7 +118,7 @@ fn misreports_gain_nothing_on_other_stacks() {
 }
 
 #[test]
-fn the_misreports_reach_the_sender() {
+fn misreported_delays_reach_the_sender() {
     // Without this check, the tests above would prove nothing: each misreport must change the
     // controller's behaviour.
     let truth = seconds("sync", None, 1);
@@ -129,7 +130,7 @@ fn the_misreports_reach_the_sender() {
 }
 
 #[test]
-fn trust_limit_bounds_misreporting_receivers() {
+fn sync_trust_limit_bounds_gain_of_misreporting_receivers() {
     let (name, misreport) = MISREPORTS[0];
     let gain = mean("reno", None) / mean("sync:trust=full", Some(misreport));
     println!("sync:trust=full, {name}: {gain:.3}");

@@ -1,10 +1,10 @@
-//! Receivers that misreport in their ACK frames: packets they do not have, marks, and the time for
-//! which they held the frame.
+//! Receivers misreport in their ACK frames: they acknowledge packets that they do not have,
+//! misreport marks, or misreport the time for which they held the frame.
 //!
 //! Packet-level senders of the laboratory share a link with one honest Reno flow, in virtual time.
-//! The gain of each misreport is compared with Reno in the same place, both honest and with the
-//! same misreport: a controller must not add to Reno's gain. The stacks' own defence, skipped
-//! packet numbers, is not tested here.
+//! Each controller's gain from a misreport is compared with Reno's gain from the same misreport. No
+//! controller may gain more than Reno. The stacks' own defence, skipped packet numbers, is not
+//! tested here.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -27,7 +27,7 @@ const MARKS: usize = 20;
 const MOST: u32 = 800;
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 const RUN: Time = Time::from_millis(60_000);
-/// Number of runs; the honest flow begins at another time in each.
+/// Number of runs. The honest flow begins at a different time in each run.
 const SEEDS: u64 = 2;
 /// Largest gain over Reno that a misreport may have: 5 %.
 const GAIN: f64 = 1.05;
@@ -229,7 +229,7 @@ fn share(controller: &str, misreport: ClockMisreport, marks: bool) -> f64 {
 }
 
 #[test]
-fn false_acks_gain_no_more_than_with_reno() {
+fn false_acks_gain_no_more_from_sync_than_from_reno() {
     for marks in [false, true] {
         let honest = share("reno", ClockMisreport::None, marks);
         println!("{}: reno {honest:.3}", if marks { "a queue that marks" } else { "drop-tail" });
@@ -252,7 +252,7 @@ fn false_acks_gain_no_more_than_with_reno() {
 }
 
 #[test]
-fn the_false_acks_reach_the_sender() {
+fn false_acks_reach_the_sender() {
     for misreport in MISREPORTS {
         let changed = ["reno", "sync", "sync:signal=rtt"].into_iter().any(|controller| {
             share(controller, misreport, true).to_bits()

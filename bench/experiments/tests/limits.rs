@@ -1,5 +1,5 @@
-//! Tests that the limit of a controller is named correctly if it is known by construction: whole
-//! comparisons in virtual time.
+//! Whole comparisons in virtual time, over paths on which the factor that limits a controller is
+//! known. Tests that the report names this factor.
 
 use fathom_experiments::compare::{Comparison, Limit, Plan, compare};
 use fathom_experiments::stack::Stack;
@@ -47,7 +47,7 @@ fn stacks() -> impl Iterator<Item = &'static str> {
 }
 
 #[test]
-fn random_loss_limit_is_reported_with_the_mathis_rate() {
+fn random_loss_limit_is_reported_with_mathis_rate() {
     let lossy = PathSpec { loss: Some("1%".into()), ..path("50Mbps", "40ms") };
     for stack in stacks() {
         let c = compared(stack, &["reno"], "bulk:1x4MB@0ms", lossy.clone(), "none");
@@ -71,7 +71,7 @@ fn random_loss_limit_is_reported_with_the_mathis_rate() {
 }
 
 #[test]
-fn reordering_alone_is_reported_as_spurious_loss() {
+fn reordering_without_loss_is_reported_as_spurious_loss() {
     // This queue never drops. quiche undoes its reductions and would overflow a shorter queue.
     let queue = Some("droptail:5000p".into());
     let disorder =
@@ -90,9 +90,9 @@ fn reordering_alone_is_reported_as_spurious_loss() {
 }
 
 #[test]
-fn flow_control_limit_is_reported_first() {
+fn report_begins_with_a_flow_control_limit() {
     for stack in stacks() {
-        // A window of 20 packets per RTT of 100 ms allows 2.2 of 50 Mbps.
+        // A window of 20 packets per RTT of 100 ms allows 2.2 Mbps on a link of 50 Mbps.
         let c = compared(stack, &["reno"], "bulk:1x1MB@0ms", path("50Mbps", "100ms"), "20p");
         let (limit, notes) = limit(&c);
         assert!(share(&limit, "flow_control") > 0.6, "{stack}: {limit:?}");
@@ -126,7 +126,7 @@ fn live_media_below_link_rate_is_application_limited() {
 }
 
 #[test]
-fn response_within_the_initial_window_is_reported() {
+fn response_that_fits_the_initial_window_is_reported() {
     let c = compared(
         "quinn",
         &["native:cubic", "native:bbr"],
@@ -144,7 +144,7 @@ fn response_within_the_initial_window_is_reported() {
 }
 
 #[test]
-fn policers_and_queues_are_distinguished() {
+fn report_distinguishes_policer_drops_from_queue_drops() {
     let policed = PathSpec { policer: Some("5Mbps,burst=30kB".into()), ..path("50Mbps", "40ms") };
     for (path, says, not) in [
         (policed, "the policer (", "the queue"),
@@ -171,7 +171,7 @@ fn policers_and_queues_are_distinguished() {
 
 #[cfg(feature = "quiche")]
 #[test]
-fn undone_reductions_of_quiche_cubic_are_reported() {
+fn undone_window_reductions_of_quiche_cubic_are_reported() {
     let lossy = PathSpec { loss: Some("0.5%".into()), ..path("50Mbps", "40ms") };
     let plan = |controller: &str, stack| {
         compared(stack, &[controller], "bulk:1x10MB@0ms", lossy.clone(), "none")
@@ -193,7 +193,7 @@ fn undone_reductions_of_quiche_cubic_are_reported() {
 }
 
 #[test]
-fn deterministic_scenario_runs_once_for_all_seeds() {
+fn scenario_without_randomness_runs_once_for_all_seeds() {
     let plan = Plan {
         seeds: 3,
         ..compared("quinn", &["reno", "cubic"], "bulk:1x500kB@0ms", path("10Mbps", "20ms"), "none")
@@ -215,7 +215,7 @@ fn deterministic_scenario_runs_once_for_all_seeds() {
 }
 
 #[test]
-fn a_run_whose_requests_all_fail_has_a_reason_and_no_result() {
+fn run_whose_requests_all_fail_has_a_reason_and_no_result() {
     let mut dark = path("1Mbps", "20ms");
     dark.events = vec!["blackout:200s@1s".into()];
     let c = compared("quinn", &["reno"], "bulk:2x2MB@0ms", dark, "none");

@@ -1,5 +1,5 @@
-//! Tests of measures over the span that they claim: each is counted a second time, by another
-//! instrument or by hand.
+//! Tests that each measure covers the time span that it claims. Each value is compared with a
+//! second count, made by another instrument or by hand.
 
 use fathom_experiments::measures::Measure;
 use fathom_experiments::scenario::{Outcome, Progress, ScenarioSpec, run};
@@ -41,10 +41,11 @@ fn lossy(stack: &str, times: &str, traffic: &str) -> Outcome {
     ))
 }
 
-/// A run of 20 s, of which the last 10 s count.
+/// A run of 20 s whose last 10 s are measured.
 const LAST_TEN: &str = "stop = \"20s\"\nwarm-up = \"10s\"";
 
-/// Returns the packets that arrived at a link from 10 s on, and those of them that were dropped.
+/// Returns the number of packets that arrived at a link from 10 s on, and how many of these packets
+/// were dropped.
 fn last_ten(outcome: &Outcome, link: &str) -> (u64, u64) {
     let drops = outcome.links[link].drops.as_ref().expect("kept");
     assert_eq!(drops.bin_seconds, 10.0);
@@ -56,7 +57,7 @@ fn value(outcome: &Outcome, key: &str) -> f64 {
 }
 
 #[test]
-fn losses_count_only_datagrams_sent_after_the_warm_up() {
+fn loss_counts_include_only_datagrams_sent_after_warm_up() {
     for &stack in STACKS {
         for (workload, link) in [("flows:2", "left-right"), ("uploads:1x100MB@1s", "right-left")] {
             if stack == "tcp" && link == "right-left" {
@@ -66,7 +67,7 @@ fn losses_count_only_datagrams_sent_after_the_warm_up() {
             let outcome = lossy(stack, LAST_TEN, &traffic);
             let group = &outcome.groups["g"];
             let late = last_ten(&outcome, link);
-            // Packets up to the end of start-up, as the link counts them in a run that ends then.
+            // Packets that the link counts in a run that ends at the end of start-up.
             let ended = lossy(stack, "stop = \"5s\"", &traffic);
             let start = (ended.links[link].arrived, ended.links[link].dropped);
             assert!(start.1 > 0 && late.1 > 0, "{stack} {workload}: {late:?} {start:?}");
@@ -95,7 +96,7 @@ fn losses_count_only_datagrams_sent_after_the_warm_up() {
 /// Connections that end before or after the end of the warm-up are counted over the same span as
 /// connections that last.
 #[test]
-fn ended_connections_count_over_the_same_span() {
+fn ended_connections_are_counted_over_the_same_time_span() {
     for &stack in STACKS {
         let outcome =
             lossy(stack, LAST_TEN, "workload = \"flows:60x100kB@18s\"\ncontroller = \"reno\"");
@@ -119,8 +120,8 @@ fn ended_connections_count_over_the_same_span() {
             "{stack}: {} of {lost}",
             group.lost
         );
-        // Throughput of the link without IP and UDP headers. It differs from that of the group only
-        // by the packets in flight at either end of the span.
+        // This is the throughput of the link without IP and UDP headers. It differs from that of
+        // the group only by the packets in flight at either end of the span.
         let link = &outcome.links["left-right"];
         let headers = 28.0 * 8.0 * (link.arrived - link.dropped) as f64 / 10.0;
         let carried = link.throughput_bps - headers;
@@ -171,7 +172,7 @@ fn counters(outcome: &Outcome) -> Vec<(&'static str, f64)> {
 /// The counts before and after a time add up to the counts of the whole run: all counters begin at
 /// the same time.
 #[test]
-fn counts_before_and_after_the_warm_up_add_up() {
+fn counts_before_and_after_warm_up_add_up_to_the_whole_run() {
     for &stack in STACKS {
         for controller in ["reno", "vegas"] {
             let run = |times: &str| {
@@ -273,8 +274,8 @@ fn requests_are_counted_by_their_start_time() {
         // The requests of 0, 4 and 10 s are completed. Those of 2, 6 and 8 s fail, because nothing
         // gets through. The run ends before the request of 12 s is completed.
         assert_eq!(numbers(&run("stop = \"12.01s\"")), [3, 3, 3, 1, 7], "{stack}");
-        // From 5 s on: the request of 10 s is completed, those of 6 and 8 s fail, and that of 12 s
-        // is unfinished.
+        // In the span from 5 s on, the request of 10 s is completed, the requests of 6 and 8 s
+        // fail, and the request of 12 s is unfinished.
         let counted = run("stop = \"12.01s\"\nwarm-up = \"5s\"");
         assert_eq!(numbers(&counted), [1, 2, 2, 1, 4], "{stack}");
         // One response, which takes a handshake, a request and one or two windows at an RTT of 40

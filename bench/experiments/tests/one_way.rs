@@ -1,5 +1,5 @@
-//! One-way delay on the wire: real quinn, TLS and frames over emulated links with a known true
-//! delay.
+//! Tests of one-way delays with real quinn, TLS and frames, over emulated links whose true delay is
+//! known.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -28,8 +28,8 @@ const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF
 /// A peer of another project, which supports only the `TIMESTAMP` frame.
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 
-/// Receive timestamps in ACK frames and nothing else: of one packet per frame, as usual
-/// (`RECEIVE`), and of all packets (`RECEIVE_ALL`).
+/// Extensions with receive timestamps in ACK frames only. `RECEIVE` reports one packet per frame,
+/// which is usual, and `RECEIVE_ALL` reports all packets.
 const RECEIVE: Extension = Extension {
     receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 1, exponent: 3 }),
     ..Extension::OFF
@@ -49,7 +49,8 @@ struct Setup {
     server: &'static str,
     client: &'static str,
     client_clock: (u64, i64),
-    /// Chunks that the server sends: their number, their size in bytes, and the gap between them.
+    /// Number of chunks that the server sends, the size of a chunk in bytes, and the gap between
+    /// chunks.
     chunks: (u32, usize, Duration),
     /// Receive window of the client in bytes. It bounds the queue, so that no packet is lost.
     window: u32,
@@ -318,7 +319,7 @@ fn reported(log: &Log, start: Time) -> Vec<Reported> {
 ///
 /// Controllers receive acknowledgements of data only. Occasionally the largest packet of an ACK
 /// frame is a pure ACK that the sender sent later, and the delay is that of the pure ACK. Such a
-/// sample is paired with the pure ACK. Few samples may be of this kind.
+/// sample is paired with the pure ACK. Few samples may be paired with a pure ACK.
 fn errors(o: &Outcome, from: Time) -> Vec<f64> {
     let pairs: Vec<(Reported, Duration)> = o
         .reported
@@ -371,7 +372,7 @@ fn summary(name: impl Debug, mut errors: Vec<f64>) -> (f64, f64, f64) {
 }
 
 #[test]
-fn a_longer_reverse_path_changes_only_the_rtt() {
+fn longer_reverse_path_changes_only_the_rtt() {
     for offer in [LEAN, PAPER, TIMESTAMP, RECEIVE] {
         let change = Time::from_millis(4_000);
         let o = run(&Setup {
@@ -389,7 +390,7 @@ fn a_longer_reverse_path_changes_only_the_rtt() {
             ..Setup::default()
         });
         assert_eq!(o.client.as_ref().ok(), Some(&480_000));
-        // Half a second after the change, all packets in flight were sent after it.
+        // Half a second after the change, all packets in flight were sent after the change.
         let (before, after): (Vec<_>, Vec<_>) = (
             o.reported
                 .iter()
@@ -425,7 +426,7 @@ fn a_longer_reverse_path_changes_only_the_rtt() {
 }
 
 #[test]
-fn the_estimate_tracks_the_queue() {
+fn one_way_delay_estimate_tracks_the_queue() {
     let mut means = Vec::new();
     for offer in [LEAN, PAPER, TIMESTAMP, RECEIVE, RECEIVE_ALL] {
         let o = run(&Setup {
@@ -453,9 +454,9 @@ fn the_estimate_tracks_the_queue() {
 }
 
 #[test]
-fn clock_drift_and_offset_are_not_taken_for_queueing() {
-    // The clock starts 20 s before the wrap of 2^32 us, and runs up to half a millisecond per
-    // second fast or slow: the worst of Mills' survey (Sync-TCP §5.3).
+fn clock_drift_and_offset_are_not_mistaken_for_queueing() {
+    // The clock starts 20 s before it wraps at 2^32 us. It runs up to half a millisecond per second
+    // fast or slow, the worst rate in Mills' survey (Sync-TCP §5.3).
     for (ppm, offer) in [
         (-500, LEAN),
         (0, LEAN),
@@ -483,7 +484,7 @@ fn clock_drift_and_offset_are_not_taken_for_queueing() {
 }
 
 #[test]
-fn sync_refuses_a_peer_without_the_extension_with_a_reason() {
+fn sync_explains_refusal_of_peer_without_timestamps() {
     // The server needs one-way delay, but the client does not support the extension.
     let o = run(&Setup { server: "sync", client_offer: Extension::OFF, ..Setup::default() });
     let error = format!("{:?}", o.client.expect_err("refused"));
@@ -504,7 +505,7 @@ fn sync_refuses_a_peer_without_the_extension_with_a_reason() {
 }
 
 #[test]
-fn sync_runs_on_rtt_when_configured() {
+fn sync_uses_rtt_when_configured() {
     for server in ["sync:signal=rtt", "sync:signal=either", "reno"] {
         let chunks = (1, 300_000, Duration::ZERO);
         let o = run(&Setup { server, client_offer: Extension::OFF, chunks, ..Setup::default() });
@@ -519,7 +520,7 @@ fn sync_runs_on_rtt_when_configured() {
 }
 
 #[test]
-fn frames_are_exchanged_and_cost_little() {
+fn sync_timestamp_frames_are_exchanged_at_low_cost() {
     let o = run(&Setup { server: "sync", ..Setup::default() });
     assert_eq!(o.client.ok(), Some(2_000_000));
     let report = o.report.expect("a report");
@@ -534,7 +535,7 @@ fn frames_are_exchanged_and_cost_little() {
 }
 
 #[test]
-fn timestamps_are_exchanged_and_cost_little() {
+fn timestamp_frames_are_exchanged_at_low_cost() {
     let any = Extension::default();
     for (offer, client_offer, in_use) in
         [(any, TIMESTAMP, InUse::Timestamp), (any, any, InUse::Sync)]
@@ -555,7 +556,7 @@ fn timestamps_are_exchanged_and_cost_little() {
 }
 
 #[test]
-fn receive_timestamps_are_exchanged_and_cost_little() {
+fn receive_timestamps_are_exchanged_at_low_cost() {
     let every =
         Extension { receive_timestamps: RECEIVE.receive_timestamps, ..Extension::default() };
     for (offer, client_offer, in_use) in
@@ -582,7 +583,7 @@ fn receive_timestamps_are_exchanged_and_cost_little() {
 
 /// The client announces that it stamps its packets, but stamps none.
 #[test]
-fn a_client_withholding_timestamps_is_served_as_with_reno() {
+fn client_withholding_timestamps_is_served_as_with_reno() {
     let held = |server| run(&Setup { server, client_stamp: Some(&[]), ..Setup::default() });
     let (sync, reno) = (held("sync"), held("reno"));
     assert_eq!((sync.client.ok(), reno.client.ok()), (Some(2_000_000), Some(2_000_000)));
@@ -601,7 +602,7 @@ fn a_client_withholding_timestamps_is_served_as_with_reno() {
 /// No reported delay may be below zero, or above what the round trip permits, by more than the
 /// tolerance and the clock drift since the last sample. The transfer still completes.
 #[test]
-fn a_client_that_misreports_timestamps_gains_nothing() {
+fn client_that_misreports_timestamps_gains_nothing() {
     let honest = run(&Setup {
         server: "sync",
         offer: TIMESTAMP,
@@ -610,7 +611,8 @@ fn a_client_that_misreports_timestamps_gains_nothing() {
     });
     let rtt_only =
         run(&Setup { server: "sync:signal=rtt", client_offer: Extension::OFF, ..Setup::default() });
-    // A stopped clock that repeats one value; the largest value of four bytes; zero.
+    // The frames have one repeated value, as from a stopped clock, the largest value of four bytes,
+    // and zero.
     for stamp in [
         &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24][..],
         &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],

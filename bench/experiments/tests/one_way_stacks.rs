@@ -1,5 +1,5 @@
-//! One-way delay on every stack, with every frame that carries it: the samples that a controller
-//! receives when the path gets longer, and while a queue grows.
+//! Tests of one-way delays on every stack, with every frame type that carries them. Checks the
+//! samples that a controller receives when the path gets longer, and while a queue grows.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -127,7 +127,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// Checks the samples on a path whose RTT grows from 40 to 100 ms at 3 s, by 30 ms in each
 /// direction. The window never fills the link. Returns the reported growth of the one-way delay in
 /// milliseconds.
-fn a_longer_path_is_told(stack: Stack, timestamps: Timestamps) -> f64 {
+fn delay_growth_on_a_longer_path(stack: Stack, timestamps: Timestamps) -> f64 {
     let path = "rtt = \"40ms\"\nrate = \"50Mbps\"\nevents = [\"rtt:100ms@3s\"]";
     let told = told(stack, timestamps, path, "flows:1x2MB", "10p");
     let of = |from: u64, to: u64, value: fn(&Told) -> f64| {
@@ -142,7 +142,7 @@ fn a_longer_path_is_told(stack: Stack, timestamps: Timestamps) -> f64 {
         told.len()
     );
     assert!((rtt - 60.0).abs() < 1.0, "{stack} by {timestamps}: RTT {rtt:+} ms");
-    // The medians are those of bursts, in which each packet waits for the packets before it.
+    // The medians come from bursts, in which each packet waits for the packets before it.
     assert!((one_way - 30.0).abs() < 1.0, "{stack} by {timestamps}: one-way delay {one_way:+} ms");
     one_way
 }
@@ -150,7 +150,7 @@ fn a_longer_path_is_told(stack: Stack, timestamps: Timestamps) -> f64 {
 /// Compares one-way delays with RTTs while a queue grows. Acknowledgements meet no queue, so the
 /// RTT grows only by the queue ahead. Returns the mean and 95th percentile of the difference, and
 /// the largest queue, in milliseconds.
-fn a_queue_is_told(stack: Stack, timestamps: Timestamps) -> [f64; 3] {
+fn delay_errors_while_a_queue_grows(stack: Stack, timestamps: Timestamps) -> [f64; 3] {
     let path = "rtt = \"40ms\"\nrate = \"10Mbps\"\nqueue = \"droptail:150p\"";
     let told = told(stack, timestamps, path, "flows:1x3MB", "120p");
     let mut errors: Vec<f64> = told.iter().map(|told| (told.one_way - told.rtt).abs()).collect();
@@ -167,17 +167,18 @@ fn a_queue_is_told(stack: Stack, timestamps: Timestamps) -> [f64; 3] {
 
 /// One test for all stacks, because the logs are shared by all controllers of the process.
 #[test]
-fn every_frame_type_yields_forward_delays_on_every_stack() {
+fn every_timestamp_frame_type_gives_one_way_delays() {
     crate::extend_catalogue();
     for stack in Stack::ALL {
         let frames = [Timestamps::Lean, Timestamps::Timestamp, Timestamps::Receive];
         let [lean, others @ ..] =
-            frames.map(|timestamps| a_longer_path_is_told(*stack, timestamps));
+            frames.map(|timestamps| delay_growth_on_a_longer_path(*stack, timestamps));
         assert!(
             others.iter().all(|other| (other - lean).abs() < 0.5),
             "{stack}: {others:?} against {lean} ms"
         );
-        let [lean, others @ ..] = frames.map(|timestamps| a_queue_is_told(*stack, timestamps));
+        let [lean, others @ ..] =
+            frames.map(|timestamps| delay_errors_while_a_queue_grows(*stack, timestamps));
         for [mean, p95, deepest] in others {
             assert!(deepest > 60.0, "{stack}: the queue never grew");
             assert!(

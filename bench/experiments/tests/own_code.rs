@@ -31,7 +31,7 @@ fn each_run_prints_its_fingerprint() {
 }
 
 #[test]
-fn another_build_changes_only_fingerprints_of_own_controllers() {
+fn rebuild_changes_only_fingerprints_of_own_controllers() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = std::env::current_exe().expect("this program");
     let other = folder.path().join("other");

@@ -1,6 +1,6 @@
-//! Effect of `packet-size` on datagrams and fairness over time: two hundred flows on 25 Mbps, with
-//! quiche at both ends. The topology is that of Packet size §4.3.1, with a drop-tail queue of 125
-//! packets.
+//! Shows the effect of `packet-size` on datagrams and fairness over time, for two hundred flows on
+//! 25 Mbps with quiche at both ends. The topology is that of Packet size §4.3.1, with a drop-tail
+//! queue of 125 packets.
 //!
 //! The drawing is `docs/figures/packet-size-quiche.svg`. The test compares it; to draw it anew, run
 //! `FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test experiments-tests
@@ -63,7 +63,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 #[test]
-fn every_transfer_completes() {
+fn every_transfer_of_the_packet_size_figure_completes() {
     for run in &comparison().runs {
         assert_eq!((run.group().responses, run.group().failed), (FLOWS as u64, 0), "{}", run.label);
         // Utilisation over the whole run. At its end, the last flows are in long probe timeouts and
@@ -93,7 +93,7 @@ fn packets_shrink_under_load_and_grow_back_afterwards() {
 }
 
 #[test]
-fn committed_figure_matches_the_drawing() {
+fn committed_packet_size_figure_matches_the_drawing() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures/packet-size-quiche.svg");
     let drawn = svg();

@@ -1,4 +1,5 @@
-//! Effects of a path on real connections: times, rates and losses that can be computed.
+//! Tests of the effects of a path on real connections. The expected times, rates and losses can be
+//! computed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -41,7 +42,7 @@ fn millis(outcome: &Outcome) -> f64 {
 }
 
 #[test]
-fn a_small_response_takes_two_round_trips() {
+fn small_response_takes_two_round_trips() {
     // The handshake takes one round trip, and request and response another. Packets of 1,420 bytes
     // take 1.1 ms at 10 Mbps.
     for rtt in [20.0, 100.0, 400.0] {
@@ -52,20 +53,20 @@ fn a_small_response_takes_two_round_trips() {
 }
 
 #[test]
-fn directions_may_differ_in_rate_and_delay() {
+fn path_directions_may_differ_in_rate_and_delay() {
     let path = "delay = \"10ms\"\nup-delay = \"50ms\"\nrate = \"20Mbps\"\nup-rate = \"2Mbps\"";
     let small = millis(&transfer(path, "flows:1x1kB", 1));
     assert!((120.0..140.0).contains(&small), "{small}");
-    // 5 MB at 20 Mbps take 2 s, and headers add about 5 %.
+    // A body of 5 MB at 20 Mbps takes 2 s, and headers add about 5 %.
     let large = millis(&transfer(path, "flows:1x5MB", 1));
     assert!((2_000.0..2_600.0).contains(&large), "{large}");
 }
 
 #[test]
-fn a_trace_carries_its_mean_rate() {
+fn trace_link_carries_its_mean_rate() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("eight.trace");
-    // Two delivery opportunities every 3 ms: 8 Mbps.
+    // Two delivery opportunities every 3 ms give 8 Mbps.
     let text: String = (1..=1_000).map(|n| format!("{}\n{}\n", 3 * n, 3 * n)).collect();
     std::fs::write(&file, text).expect("a trace");
     let path = format!("rtt = \"20ms\"\ntrace = \"{}\"\nup-rate = \"8Mbps\"", file.display());
@@ -75,15 +76,15 @@ fn a_trace_carries_its_mean_rate() {
 }
 
 #[test]
-fn a_rate_step_takes_effect_at_its_time() {
-    // 4 MB in the first 2 s at 16 Mbps; then 2 MB at 4 Mbps take 4 s.
+fn rate_step_takes_effect_at_its_configured_time() {
+    // In the first 2 s, 4 MB are sent at 16 Mbps. The other 2 MB take 4 s at 4 Mbps.
     let path = "rtt = \"20ms\"\nrate = \"16Mbps\"\nevents = [\"rate:4Mbps@2s\"]";
     let took = millis(&transfer(path, "flows:1x6MB", 1));
     assert!((6_000.0..7_200.0).contains(&took), "{took}");
 }
 
 #[test]
-fn transfers_complete_despite_losses_which_are_counted() {
+fn transfers_complete_despite_losses_and_losses_are_counted() {
     let path = "rtt = \"20ms\"\nrate = \"20Mbps\"\nloss = \"2%\"\nup-loss = \"0%\"\nduplicate = \"1%\"\ncorrupt = \"1%\"\nreorder = \"1%\"";
     for seed in 1..=3 {
         let outcome = transfer(path, "flows:1x5MB", seed);
@@ -107,7 +108,7 @@ fn transfers_complete_despite_losses_which_are_counted() {
 }
 
 #[test]
-fn a_blackout_delays_a_transfer_and_ends() {
+fn transfer_pauses_during_a_blackout_and_then_completes() {
     let path = |event: &str| format!("rtt = \"20ms\"\nrate = \"20Mbps\"{event}");
     let whole = millis(&transfer(&path(""), "flows:1x5MB", 1));
     let dark = transfer(&path("\nevents = [\"blackout:2s@1s\"]"), "flows:1x5MB", 1);
@@ -117,16 +118,16 @@ fn a_blackout_delays_a_transfer_and_ends() {
 }
 
 #[test]
-fn waiting_for_opportunities_does_not_count_as_utilisation() {
+fn waiting_for_trace_opportunities_is_not_counted_as_use() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("aggregated.trace");
-    // 40 opportunities at once every 20 ms: 24 Mbps on average, with gaps.
+    // A trace with 40 opportunities at once every 20 ms gives 24 Mbps on average, with gaps.
     let text: String = (1..=100).map(|n| format!("{}\n", 20 * n).repeat(40)).collect();
     std::fs::write(&file, text).expect("a trace");
     let path = format!("rtt = \"20ms\"\nrate = \"24Mbps\"\nup-trace = \"{}\"", file.display());
     let outcome = transfer(&path, "flows:1x8MB", 1);
     let back = &outcome.links["right-left"];
-    // Only acknowledgements cross this link, and use their part of 24 Mbps.
+    // Only acknowledgements cross this link, and they use a small part of 24 Mbps.
     let carried = 100.0 * back.throughput_bps / 24e6;
     assert!(
         (back.utilisation_percent - carried).abs() < 0.5 && carried < 10.0,
@@ -157,7 +158,7 @@ fn every_stack_survives_a_falling_mtu() {
 }
 
 #[test]
-fn mtu_discovery_begins_small_and_grows() {
+fn mtu_discovery_begins_with_small_packets_and_enlarges_them() {
     let path = "rtt = \"20ms\"\nrate = \"20Mbps\"";
     for stack in fathom_experiments::stack::Stack::ALL {
         let packets = |settings: &str| {
@@ -174,8 +175,8 @@ fn mtu_discovery_begins_small_and_grows() {
 }
 
 #[test]
-fn a_shallow_policer_drops_more_bundled_packets() {
-    // A bucket of eight packets, which 300 Mbps fill in 0.3 ms.
+fn shallow_policer_drops_more_packets_that_leave_in_bundles() {
+    // The bucket holds eight packets, which 300 Mbps fill in 0.3 ms.
     let path = "rtt = \"10ms\"\nrate = \"1Gbps\"\npolicer = \"300Mbps,burst=12kB\"\nup-policer = \"200Mbps,burst=1MB\"";
     for stack in fathom_experiments::stack::Stack::ALL {
         let policed = |settings: &str| {
@@ -192,7 +193,7 @@ fn a_shallow_policer_drops_more_bundled_packets() {
 }
 
 #[test]
-fn a_run_stopped_by_an_mtu_event_names_the_event() {
+fn error_of_a_run_stopped_by_an_mtu_event_names_the_event() {
     let error = fathom_experiments::scenario::RunError::Collapsed {
         controller: "cubic".into(),
         event: Some("mtu:1250@4s".parse().expect("an event")),
@@ -209,7 +210,7 @@ fn a_run_stopped_by_an_mtu_event_names_the_event() {
 }
 
 #[test]
-fn a_hold_loses_no_packet_and_ends() {
+fn hold_event_delays_packets_without_loss() {
     let path = |events: &str| {
         format!("rtt = \"20ms\"\nrate = \"20Mbps\"\nqueue = \"droptail:1000p\"{events}")
     };
@@ -217,13 +218,13 @@ fn a_hold_loses_no_packet_and_ends() {
     let held = transfer(&path("\nevents = [\"hold:166ms@1s\"]"), "flows:1x5MB", 1);
     let did = held.links["left-right"].impairments.expect("impairments");
     assert!(did.held > 0 && did.cut_off == 0, "{did:?}");
-    // The hold may fall between two round trips, and then costs nothing.
+    // The hold may fall between two round trips and then delays nothing.
     let took = millis(&held);
     assert!(took > whole - 50.0 && took < whole + 1_000.0, "{whole}, {took}");
 }
 
 #[test]
-fn a_policer_drops_what_a_queue_would_keep() {
+fn policer_drops_packets_that_a_queue_would_keep() {
     let path = "rtt = \"20ms\"\nrate = \"100Mbps\"\npolicer = \"5Mbps,burst=50kB\"\nup-policer = \"100Mbps,burst=1MB\"";
     let outcome = transfer(path, "flows:1x2MB", 1);
     let link = &outcome.links["left-right"];
@@ -232,8 +233,8 @@ fn a_policer_drops_what_a_queue_would_keep() {
 }
 
 #[test]
-fn clients_of_an_rtt_range_have_different_rtts() {
-    // Two round trips each; hosts add up to 60 ms to the smallest RTT.
+fn path_with_an_rtt_range_gives_clients_different_rtts() {
+    // Each transfer takes two round trips. Hosts add up to 60 ms to the smallest RTT.
     let outcome = transfer("rtt = \"20ms..80ms\"\nrate = \"100Mbps\"", "flows:60x1kB@60s", 1);
     let times = outcome.groups["transfer"].times.as_ref().expect("times");
     assert!(times.count >= 1 && times.mean_ms >= 40.0 && times.max_ms <= 165.0, "{times:?}");

@@ -1,6 +1,6 @@
-//! quiche in virtual time: the path sees the packets that controllers request, and the signals that
-//! controllers receive are true. `shaping.rs` and `one_way.rs` test the same for quinn and noq;
-//! quiche needs no shaping socket.
+//! Tests of quiche in virtual time: packets on the path have the sizes and times that controllers
+//! request, and controllers receive correct signals. `shaping.rs` and `one_way.rs` test this for
+//! quinn and noq. quiche needs no shaping socket.
 #![cfg(feature = "quiche")]
 
 use std::collections::HashMap;
@@ -72,8 +72,8 @@ impl ControllerConfig for Fixed {
     }
 }
 
-/// Reno for the first connection that starts, which is the client's. The second one, the server's,
-/// has the tested controller.
+/// Gives Reno to the first connection, which is the client's, and the tested controller to the
+/// second connection, which is the server's.
 #[derive(Debug)]
 struct Served {
     inner: RecordingConfig,
@@ -147,7 +147,7 @@ fn fixed(window: u64, size: u16, hold_ms: u64) -> Arc<dyn ControllerConfig> {
 }
 
 #[test]
-fn a_send_delay_slows_the_sender_but_not_its_rtt_samples() {
+fn send_delay_slows_quiche_but_not_its_rtt_samples() {
     let mut times = Vec::new();
     for hold in [0, 20, 60] {
         let (log, r) = download(fixed(24_000, FULL, hold), 100, 600_000);
@@ -160,12 +160,12 @@ fn a_send_delay_slows_the_sender_but_not_its_rtt_samples() {
             .collect();
         let last = rtts.last().expect("acknowledgements");
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        // 20 ms in each direction.
+        // The delay is 20 ms in each direction.
         assert!((40.0..41.5).contains(&ms(last.min)), "{hold}: {last:?}");
         assert!((40.0..48.0).contains(&ms(last.smoothed)), "{hold}: {last:?}");
         assert_eq!(r.links[LINK].dropped, 0, "{hold}");
         times.push(took(&r));
-        // At most one window per 40 + `hold` ms.
+        // The sender sends at most one window per 40 + `hold` ms.
         let least = 600_000.0 / 24_000.0 * (40 + hold) as f64 / 1e3 * 0.8;
         assert!(
             (least..2.0 * least + 0.3).contains(&took(&r)),
@@ -177,11 +177,11 @@ fn a_send_delay_slows_the_sender_but_not_its_rtt_samples() {
 }
 
 #[test]
-fn small_packets_carry_one_window_per_rtt() {
+fn quiche_sends_one_window_of_small_packets_per_rtt() {
     for size in [FULL, 500, 250] {
         let (_, r) = download(fixed(30_000, size, 0), 100, 1_500_000);
-        // 30 kB per 40 ms. The header, tag and STREAM header of each packet (about 45 bytes) are
-        // not data.
+        // The sender sends 30 kB per 40 ms. The header, tag and STREAM header of each packet (about
+        // 45 bytes) are not data.
         let expected = 1_500_000.0 / 30_000.0 * 0.040 / (1.0 - 45.0 / f64::from(size));
         assert!(
             (0.8 * expected..1.25 * expected + 0.2).contains(&took(&r)),
@@ -199,7 +199,7 @@ fn small_packets_carry_one_window_per_rtt() {
 }
 
 #[test]
-fn bytes_in_flight_exceed_the_window_by_less_than_a_packet() {
+fn quiche_exceeds_the_window_by_less_than_a_packet() {
     for (size, hold) in [(FULL, 0), (250, 0), (FULL, 10)] {
         let (log, _) = download(fixed(36_000, size, hold), 100, 800_000);
         let mut bytes = 0;
@@ -226,7 +226,7 @@ fn bytes_in_flight_exceed_the_window_by_less_than_a_packet() {
 }
 
 #[test]
-fn the_one_way_delay_tracks_the_queue() {
+fn one_way_delay_of_quiche_tracks_the_queue() {
     // Only the receive window limits slow start, so a deep queue builds up.
     let (log, r) = download(catalogue::parse("reno").expect("a controller"), 10, 3_000_000);
     let mut truth: HashMap<u64, Vec<Duration>> = HashMap::new();
@@ -275,7 +275,7 @@ fn the_one_way_delay_tracks_the_queue() {
 /// request fails because of it. With each of these queues, at least one block has to wait (the
 /// load is computed with quinn's costs).
 #[test]
-fn large_requests_wait_for_window_room() {
+fn large_requests_on_quiche_wait_for_window_room() {
     for queue in ["droptail:136p", "droptail:10p"] {
         let plan = Plan {
             controllers: vec!["reno".into()],

@@ -1,4 +1,4 @@
-//! Whole runs of scenarios in virtual time, with bounds.
+//! Tests with whole runs of scenarios in virtual time, whose results must stay within bounds.
 
 use fathom_experiments::scenario::{Cost, Outcome, Progress, ScenarioSpec, run};
 
@@ -42,7 +42,7 @@ fn long_flows_fill_the_link_with_packets_of_the_set_size() {
 }
 
 #[test]
-fn runs_repeat_by_seed_and_differ_between_seeds() {
+fn runs_repeat_with_the_same_seed_and_differ_with_another() {
     let hash = |seed| outcome(&sdc("sdc"), seed).0.trace_hash;
     let first = hash(1);
     assert_eq!(first, hash(1), "FATHOM: the same seed, other packets");
@@ -53,7 +53,7 @@ fn runs_repeat_by_seed_and_differ_between_seeds() {
 /// both counts, and they must agree.
 #[cfg(feature = "quiche")]
 #[test]
-fn inferred_probe_timeouts_agree_with_reported_ones() {
+fn inferred_probe_timeouts_agree_with_reported_probe_timeouts() {
     let text =
         format!("stack = \"quiche\"\n{}", sdc("reno").replace("flows:20@2s", "flows:100@2s"));
     let (outcome, _) = outcome(&text, 1);
@@ -75,7 +75,7 @@ fn inferred_probe_timeouts_agree_with_reported_ones() {
 /// A flow over several streams is one connection with one sender, and fills the link as well as one
 /// stream does.
 #[test]
-fn a_body_may_travel_over_several_streams_of_its_connection() {
+fn body_may_use_several_streams_of_one_connection() {
     let text = dumbbell(
         "10s",
         "link = \"10Mbps\"\ndelay = \"20ms\"\nqueue = \"droptail:100p\"",

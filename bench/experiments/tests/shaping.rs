@@ -1,5 +1,5 @@
-//! The shaping socket under real quinn and noq in virtual time: the path sees the packets that a
-//! controller requests, and the signals that it receives are true.
+//! Tests of the shaping socket under real quinn and noq in virtual time: packets on the path have
+//! the sizes and times that a controller requests, and the controller receives correct signals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 const ONE_WAY: Duration = Duration::from_millis(20);
 const MTU: u16 = 1_200;
 
-/// A fixed window, with packet sizes and holds that take turns. Each turn lasts for a number of
-/// acknowledgement batches.
+/// A fixed window whose packet sizes and send delays change in turns. Each turn lasts for a number
+/// of acknowledgement batches.
 #[derive(Clone, Debug)]
 struct Turns {
     window: u64,
@@ -271,7 +271,7 @@ fn ms(d: Duration) -> f64 {
 }
 
 #[test]
-fn send_delay_is_in_the_rtt_of_the_stack_only() {
+fn send_delay_appears_only_in_the_rtt_of_the_stack() {
     for (hold, from, to) in [(0, 40.0, 48.0), (20, 59.0, 68.0)] {
         for (stack, o) in
             both(&Setup { turns: turns(24_000, &[(1, MTU, hold)]), down: 600_000, up: 0 })
@@ -282,10 +282,12 @@ fn send_delay_is_in_the_rtt_of_the_stack_only() {
                 o.rtt
             );
             let last = o.rtts().last().expect("acknowledgements");
-            // 20 ms in each direction; the peer may wait a little before it acknowledges.
+            // The delay is 20 ms in each direction, and the peer may wait a little before it
+            // acknowledges.
             assert!((40.0..41.0).contains(&ms(last.min)), "{stack} {hold}: {last:?}");
             assert!((40.0..48.0).contains(&ms(last.smoothed)), "{stack} {hold}: {last:?}");
-            // At most one window per 40 + `hold` ms, because held packets count as in flight.
+            // The sender sends at most one window per 40 + `hold` ms, because delayed packets count
+            // as in flight.
             let least = 600_000.0 / 24_000.0 * (40 + hold) as f64 * 0.8;
             assert!(o.done.as_secs_f64() * 1e3 > least, "{stack} {hold}: done after {:?}", o.done);
             assert_eq!(o.lost, 0, "{stack} {hold}");
@@ -294,21 +296,21 @@ fn send_delay_is_in_the_rtt_of_the_stack_only() {
 }
 
 #[test]
-fn changing_send_delays_never_shorten_an_rtt_sample() {
+fn changing_send_delays_never_shorten_rtt_samples() {
     let t = turns(24_000, &[(30, MTU, 0), (30, MTU, 20), (10, MTU, 5), (30, MTU, 60)]);
     for (stack, o) in both(&Setup { turns: t, down: 1_500_000, up: 0 }) {
         let least = o.rtts().map(|r| r.latest).min().expect("acknowledgements");
         assert!((40.0..41.0).contains(&ms(least)), "{stack}: {least:?}");
-        // While a hold changes, a sample may be wrong by the hold.
+        // While the send delay changes, a sample may be wrong by the send delay.
         let long = o.rtts().filter(|r| ms(r.latest) > 70.0).count();
         assert!(long * 20 < o.rtts().count(), "{stack}: {long} of {}", o.rtts().count());
         assert_eq!(o.lost, 0, "{stack}");
     }
 }
 
-/// If bare acknowledgements overtook held packets, the peer would report gaps.
+/// If bare acknowledgements overtook delayed packets, the peer would report gaps.
 #[test]
-fn packets_keep_their_order_when_both_sides_send() {
+fn packets_stay_in_order_when_both_sides_send() {
     let t = turns(24_000, &[(20, MTU, 30), (20, 600, 10), (20, MTU, 0)]);
     for (stack, o) in both(&Setup { turns: t, down: 1_000_000, up: 1_000_000 }) {
         assert_eq!(o.lost, 0, "{stack}");
@@ -333,7 +335,7 @@ fn in_flight(log: &[Record]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn bytes_in_flight_exceed_the_window_by_less_than_a_packet() {
+fn shaped_sender_exceeds_the_window_by_less_than_a_packet() {
     for t in [
         &[(1, MTU, 0)][..],
         &[(1, 250, 0)],
@@ -357,13 +359,13 @@ fn bytes_in_flight_exceed_the_window_by_less_than_a_packet() {
 }
 
 #[test]
-fn small_packets_carry_one_window_per_rtt() {
+fn shaped_sender_sends_one_window_of_small_packets_per_rtt() {
     for (size, overhead) in [(MTU, 45.0), (500, 45.0), (250, 45.0)] {
         for (stack, o) in
             both(&Setup { turns: turns(30_000, &[(1, size, 0)]), down: 1_500_000, up: 0 })
         {
-            // 30 kB per 40 ms. The header and tag of each packet (about 30 to 45 bytes) are not
-            // data.
+            // The sender sends 30 kB per 40 ms. The header and tag of each packet (about 30 to
+            // 45 bytes) are not data.
             let data = 1.0 - overhead / f64::from(size);
             let expected = 1_500_000.0 / 30_000.0 * 0.040 / data;
             let took = o.done.as_secs_f64();

@@ -64,8 +64,8 @@ fn stacks_share_one_bottleneck_and_runs_repeat_by_seed() {
 }
 
 #[test]
-fn the_same_controller_starves_on_no_stack() {
-    // Reno against itself. Each stack acknowledges and detects losses in its own way, which shifts
+fn reno_on_any_stack_starves_no_reno_flow_of_another_stack() {
+    // All flows use Reno. Each stack acknowledges and detects losses in its own way, which shifts
     // the shares but starves no flow.
     let times = ends(&outcome(&of(&["reno"]), 3));
     let (least, most) = times.iter().fold((f64::MAX, 0.0f64), |(l, m), t| (l.min(*t), m.max(*t)));

@@ -1,5 +1,5 @@
-//! Whole runs in virtual time on every stack: each controller, ECN, smaller packets, and SDC's
-//! delay.
+//! Tests with whole runs in virtual time on every stack, of each controller, ECN, smaller packets,
+//! and SDC's delay.
 
 use fathom_cc::catalogue::CATALOGUE;
 use fathom_experiments::compare::{ComparedRun, Comparison, Plan, compare};
@@ -75,7 +75,7 @@ fn stacks_agree_within_1_percent_without_losses() {
 /// Two runs with one seed are equal, unless the table of stacks lists the controller as unseeded.
 /// If a listed controller gains a seed, this test fails: remove the controller from the table.
 #[test]
-fn runs_of_seeded_controllers_repeat() {
+fn runs_of_seeded_controllers_are_repeatable() {
     // Long enough for several probes of BBRv3, which follow each other after 2 to 3 s.
     const ATTEMPTS: usize = 12;
     for stack in Stack::ALL {
@@ -102,7 +102,7 @@ fn runs_of_seeded_controllers_repeat() {
 }
 
 #[test]
-fn native_controllers_run_by_name() {
+fn native_controllers_can_be_run_by_name() {
     for stack in Stack::ALL {
         let names: Vec<String> = stack.natives().iter().map(|n| format!("native:{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -121,7 +121,7 @@ fn native_controllers_run_by_name() {
 }
 
 #[test]
-fn ecn_marks_slow_senders_down_without_a_drop() {
+fn ecn_marks_reduce_the_sending_rate_without_any_drop() {
     // The queue marks packets long before it is full. If senders ignored the marks, it would fill.
     let marking = "red:min=5p,max=200p,limit=400p,w=0.2,maxp=1,ecn=on";
     let c = run(&Plan { queue: marking.into(), ..bulk("bulk:4x1MB@50ms", &["reno"]) });
@@ -171,11 +171,11 @@ fn sdc_keeps_eight_packets_in_each_of_a_hundred_windows() {
         assert!(eight * 10 >= settled.len() * 9, "{}: {eight} of {}", sdc.label, settled.len());
         let holds: Vec<f64> = settled.iter().filter_map(|p| p.hold_ms).collect();
         let mean = holds.iter().sum::<f64>() / holds.len() as f64;
-        // Eight packets of 1420 bytes at 100 kbps take 909 ms: the sum of RTT and D for a flow with
-        // its fair share. quiche acknowledges every packet, so marks come one by one, and D, which
-        // grows with each mark, was 5 s for the flow traced here.
+        // Eight packets of 1420 bytes at 100 kbps take 909 ms, which is the sum of RTT and D for a
+        // flow with its fair share. quiche acknowledges every packet, so marks come one by one. D
+        // grows with each mark, and was 5 s for the flow traced here.
         assert!((200.0..10_000.0).contains(&mean), "{}: mean D {mean} ms", sdc.label);
-        // Seeds 1 to 4 on quinn: 2.9 to 3.1 times fewer drops.
+        // With seeds 1 to 4 on quinn, SDC has 2.9 to 3.1 times fewer drops than Reno.
         assert!(
             sdc.forward().drops_percent * 2.5 < reno.forward().drops_percent,
             "{}: {} %",
@@ -193,7 +193,7 @@ fn sdc_keeps_eight_packets_in_each_of_a_hundred_windows() {
 }
 
 #[test]
-fn packets_shrink_when_the_window_is_small() {
+fn packet_size_shrinks_packets_when_the_window_is_small() {
     let c = run(&bulk("bulk:100x120kB@1ms", &["reno", "packet-size"]));
     for stack in Stack::ALL {
         let (reno, small) = (pick(&c, "reno", *stack), pick(&c, "packet-size", *stack));
@@ -266,7 +266,7 @@ fn sync_performs_alike_with_lean_and_paper_timestamps() {
 }
 
 #[test]
-fn runs_repeat_on_every_stack() {
+fn runs_are_repeatable_on_every_stack() {
     let plan = Plan {
         queue: "red".into(),
         ..bulk("bulk:10x100kB@20ms", &["sync", "sdc", "packet-size/sync"])

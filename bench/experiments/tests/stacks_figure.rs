@@ -1,5 +1,5 @@
-//! The same controller on every stack: one transfer alone on the link, in virtual time, with the
-//! windows drawn over each other.
+//! Runs the same controller on every stack, with one transfer alone on the link in virtual time,
+//! and draws the windows over each other.
 //!
 //! The drawing is `docs/figures/stacks-windows.svg`, of all stacks. The test compares it; to draw
 //! it anew, run `FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test
@@ -99,7 +99,8 @@ fn reno_behaves_the_same_on_quinn_and_noq() {
     );
     let [a, b] = [quinn, noq].map(|r| mean_window(r, 1.0));
     assert!(apart(a, b) < 0.01, "mean windows {a:.2} and {b:.2} packets");
-    // The windows fall within a round trip of each other, and may be far apart only then.
+    // The windows fall within a round trip of each other, and may differ much only in this round
+    // trip.
     let (quinn, noq) = (windows(quinn), windows(noq));
     let at = |points: &[(f64, f64)], t: f64| {
         points[points.partition_point(|p| p.0 <= t).saturating_sub(1)].1
@@ -148,7 +149,7 @@ fn quiche_behaves_similarly_to_quinn() {
 }
 
 #[test]
-fn committed_figure_matches_the_drawing() {
+fn committed_stacks_figure_matches_the_drawing() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures/stacks-windows.svg");
     let drawn = svg();
     if std::env::var_os("FATHOM_DRAW").is_some() {

@@ -1,5 +1,5 @@
-//! Packet-level TCP in place of a stack: requests, responses and the ends of connections, in closed
-//! form.
+//! Tests of packet-level TCP in place of a stack. The times of requests, responses and ends of
+//! connections are computed in closed form.
 
 use fathom_experiments::scenario::{GroupOutcome, Outcome, Progress, ScenarioSpec, run};
 
@@ -32,9 +32,9 @@ fn group(outcome: &Outcome) -> &GroupOutcome {
 const PAPER: &str = r#"tcp = { recovery = "reno", initial-window = "2p", min-rto = "1s", initial-rto = "3s", delayed-ack = "100ms", counting = "acks" }"#;
 
 #[test]
-fn a_response_of_one_segment_takes_two_round_trips() {
-    // 20 ms in each direction and no queue: SYN, SYN-ACK, request, response with its FIN. At 1 Gbps
-    // packets take microseconds.
+fn tcp_response_of_one_segment_takes_two_round_trips() {
+    // The delay is 20 ms in each direction, without a queue. SYN, SYN-ACK, request and response
+    // (with its FIN) follow each other. At 1 Gbps, packets take microseconds.
     let o = outcome(
         "1 responses",
         PAPER,
@@ -53,7 +53,7 @@ fn a_response_of_one_segment_takes_two_round_trips() {
 }
 
 #[test]
-fn slow_start_takes_the_computed_round_trips() {
+fn tcp_slow_start_takes_the_computed_round_trips() {
     // 20 segments of 1380 bytes. The receiver acknowledges every second segment, and the window of
     // two segments grows by one segment per ACK.
     let o = outcome(
@@ -63,8 +63,8 @@ fn slow_start_takes_the_computed_round_trips() {
         "workload = \"bulk:1x27600B@0ms\"\ncontroller = \"reno\"",
     );
     let times = group(&o).times.as_ref().unwrap();
-    // SYN and request take two round trips, and slow start several more. After an odd number of
-    // segments, the last ACK waits for the ACK timer of 100 ms.
+    // The SYN and the request take two round trips, and slow start takes several more. After an odd
+    // number of segments, the last ACK waits for the ACK timer of 100 ms.
     assert!((600.0..900.0).contains(&times.median_ms), "{times:?}");
     let modern = outcome(
         "1 responses",
@@ -72,13 +72,14 @@ fn slow_start_takes_the_computed_round_trips() {
         "link = \"1Gbps\"\ndelay = \"50ms\"",
         "workload = \"bulk:1x27600B@0ms\"\ncontroller = \"reno\"",
     );
-    // An initial window of ten segments, then twenty: little more than three round trips.
+    // The initial window has ten segments and the next one twenty, so the response takes little
+    // more than three round trips.
     let times = group(&modern).times.as_ref().unwrap();
     assert!((times.median_ms - 300.0).abs() < 2.0, "{times:?}");
 }
 
 #[test]
-fn long_flows_fill_a_link_with_every_loss_recovery() {
+fn long_tcp_flows_fill_a_link_with_every_loss_recovery() {
     for recovery in ["reno", "newreno", "sack"] {
         let o = outcome(
             "60s",
@@ -97,7 +98,7 @@ fn long_flows_fill_a_link_with_every_loss_recovery() {
 }
 
 #[test]
-fn web_traffic_completes_and_runs_repeat() {
+fn web_traffic_over_tcp_completes_and_runs_repeat() {
     let web = |controller: &str, connections: &str| {
         outcome(
             "400 responses",
@@ -122,7 +123,7 @@ fn web_traffic_completes_and_runs_repeat() {
 }
 
 #[test]
-fn quic_only_features_are_refused() {
+fn tcp_scenarios_refuse_quic_only_features() {
     let text = |extra: &str| {
         format!(
             "stop = \"10s\"\nstack = \"tcp\"\n[network]\ntopology = \"dumbbell\"\n[[traffic]]\nname = \"t\"\nfrom = \"left\"\nto = \"right\"\nworkload = \"flows:1\"\ncontroller = \"reno\"\n{extra}"
@@ -143,7 +144,7 @@ fn quic_only_features_are_refused() {
 }
 
 #[test]
-fn every_response_completes_despite_queue_drops() {
+fn every_tcp_response_completes_despite_queue_drops() {
     for recovery in ["reno", "newreno", "sack"] {
         let o = outcome(
             "300 responses",
@@ -164,9 +165,9 @@ fn every_response_completes_despite_queue_drops() {
     }
 }
 
-/// Steps from TCP to QUIC, each added to the ones before.
+/// Steps from TCP to QUIC. Each step is added to all earlier steps.
 #[test]
-fn responses_complete_with_each_step_towards_quic() {
+fn tcp_responses_complete_with_each_step_towards_quic() {
     let steps = [
         "recovery = \"sack\", probes = 1",
         "recovery = \"sack\", probes = 2",

@@ -1,4 +1,4 @@
-//! Pages, uploads and live media: whole runs in virtual time, with bounds that can be computed.
+//! Tests of pages, uploads and live media, with whole runs in virtual time and computed bounds.
 
 use fathom_cc::{Rate, Time};
 use fathom_experiments::scenario::{Cost, GroupOutcome, Outcome, Progress, ScenarioSpec, run};
@@ -37,7 +37,7 @@ fn of(stack: &str, stop: &str, link: &str, workload: &str, fields: &str) -> Grou
 }
 
 #[test]
-fn a_page_of_known_objects_takes_the_computed_time() {
+fn page_of_known_objects_takes_the_computed_time() {
     for &stack in STACKS {
         let g = of(stack, "1 responses", "10Mbps", "pages:1/s with 20kB,4x50kB,20x30kB", "");
         let pages = g.pages.unwrap();
@@ -47,8 +47,8 @@ fn a_page_of_known_objects_takes_the_computed_time() {
             "{stack}"
         );
         let load = pages.load_time.unwrap().median_ms;
-        // Four round trips of 40 ms (a handshake and three waves), and 656 ms for the bodies;
-        // headers add about a twentieth.
+        // A handshake and three waves take four round trips of 40 ms, and the bodies take 656 ms.
+        // Headers add about a twentieth.
         let least = 160.0 + 656.0;
         // Slow start adds less than three round trips.
         assert!(
@@ -76,7 +76,7 @@ fn each_wave_of_a_page_costs_a_round_trip() {
 }
 
 #[test]
-fn no_more_requests_are_open_than_allowed() {
+fn client_opens_no_more_requests_than_allowed() {
     // The requests and bodies of twenty objects fit in the initial window. With fewer requests at
     // once, each turn takes a round trip.
     let load = |fields: &str| {
@@ -92,7 +92,7 @@ fn no_more_requests_are_open_than_allowed() {
 }
 
 #[test]
-fn pages_do_not_depend_on_controller_or_stack() {
+fn page_requests_do_not_depend_on_controller_or_stack() {
     let hash = |controller: &str, stack: &str| {
         let text = scenario(stack, "40 responses", "50Mbps", &group("g", "pages:2/s", ""));
         let outcome = outcome(&text.replace("reno", controller)).0;
@@ -138,7 +138,7 @@ fn pages_offer_the_requested_load_without_failures() {
 }
 
 #[test]
-fn abandoned_pages_are_failures_and_not_responses() {
+fn abandoned_pages_count_as_failures_not_as_responses() {
     let g = of("quinn", "60s", "1Mbps", "pages:1/s", "patience = \"5s\"");
     let pages = g.pages.unwrap();
     assert!(
@@ -166,7 +166,7 @@ fn uploads_use_the_controller_of_their_group() {
             down.throughput_bps
         );
         let median = g.times.as_ref().unwrap().median_ms;
-        // 800 ms for the body, two round trips, and slow start.
+        // The body takes 800 ms, in addition to two round trips and slow start.
         assert!((880.0..1_250.0).contains(&median), "{stack}: {median}");
     }
     let reductions = |controller: &str| {
@@ -183,7 +183,7 @@ fn uploads_use_the_controller_of_their_group() {
 }
 
 #[test]
-fn media_on_an_idle_link_misses_no_deadline() {
+fn media_stream_on_an_idle_link_misses_no_deadline() {
     for &stack in STACKS {
         for fps in [30, 60] {
             let workload = format!("media:2 at 2Mbps {fps}fps deadline 100ms");
@@ -203,7 +203,7 @@ fn media_on_an_idle_link_misses_no_deadline() {
 }
 
 #[test]
-fn media_above_the_link_rate_misses_deadlines_and_freezes() {
+fn media_stream_above_the_link_rate_misses_deadlines() {
     for &stack in STACKS {
         let g = of(stack, "20s", "1Mbps", "media:1 at 2Mbps 30fps deadline 100ms", "");
         let media = g.media.unwrap();
@@ -217,7 +217,7 @@ fn media_above_the_link_rate_misses_deadlines_and_freezes() {
 }
 
 #[test]
-fn frames_of_live_streams_are_responses() {
+fn frames_of_live_streams_count_as_responses() {
     let g =
         of("quinn", "150 responses", "20Mbps", "media:1 at 1Mbps 30fps deadline 100ms for 5s", "");
     assert_eq!((g.responses, g.failed, g.connections), (150, 0, 1));
@@ -275,7 +275,7 @@ fn invalid_workloads_are_refused_in_one_line() {
 }
 
 #[test]
-fn urgent_objects_complete_first() {
+fn urgent_page_objects_complete_first() {
     for &stack in STACKS {
         let load = |fields: &str| {
             let g = of(stack, "120 responses", "20Mbps", "pages:0.3/s", fields);
@@ -283,7 +283,7 @@ fn urgent_objects_complete_first() {
             (g.pages.unwrap().critical_time.unwrap().mean_ms, g.times.unwrap().mean_ms)
         };
         let (with, without) = (load(""), load("priorities = false"));
-        // Most bytes belong to images, which then wait.
+        // Most bytes belong to images, which wait for the urgent objects.
         assert!(
             with.0 < 0.8 * without.0,
             "{stack}: critical after {} and {} ms",
@@ -295,15 +295,15 @@ fn urgent_objects_complete_first() {
 }
 
 #[test]
-fn non_incremental_objects_of_one_urgency_are_sequential() {
+fn non_incremental_objects_of_equal_urgency_are_sent_in_turn() {
     for &stack in STACKS {
         let mean = |fields: &str| {
             let g = of(stack, "1 responses", "10Mbps", "pages:1/s with 1kB,20x50kB", fields);
             (g.pages.unwrap().object_times.unwrap().mean_ms, g.times.unwrap().max_ms)
         };
         let (with, without) = (mean(""), mean("priorities = false"));
-        // On average an object waits for half of the objects instead of nearly all; the whole page
-        // takes as long. Only quiche does not share evenly without priorities.
+        // On average an object waits for half of the objects instead of nearly all objects. The
+        // whole page takes the same time. Only quiche does not share evenly without priorities.
         let part = if stack == "quiche" { 0.95 } else { 0.65 };
         assert!(with.0 < part * without.0, "{stack}: {} and {} ms", with.0, without.0);
         assert!(
@@ -319,7 +319,7 @@ fn non_incremental_objects_of_one_urgency_are_sequential() {
 const RESUMING: [&str; 2] = ["quinn", "noq"];
 
 #[test]
-fn early_data_saves_a_round_trip_to_the_first_byte() {
+fn early_data_delivers_the_first_byte_one_round_trip_earlier() {
     for stack in RESUMING {
         for controller in ["reno", "sync", "native:cubic"] {
             let first_byte = |options: &str| {
@@ -350,7 +350,7 @@ fn early_data_saves_a_round_trip_to_the_first_byte() {
 }
 
 #[test]
-fn the_requested_share_of_connections_resumes() {
+fn requested_share_of_connections_resumes_a_session() {
     for stack in RESUMING {
         let workload = "pages:20/s with 1kB resume=0rtt tickets=40%";
         let times = of(stack, "1000 responses", "1Gbps", workload, "").first_byte.unwrap();
@@ -360,13 +360,13 @@ fn the_requested_share_of_connections_resumes() {
             .filter(|(ms, _)| *ms < 70.0)
             .map(|(_, part)| *part)
             .fold(0.0, f64::max);
-        // Four standard deviations of a thousand samples.
+        // The bound is four standard deviations of a thousand samples.
         assert!((early - 0.4).abs() < 4.0 * (0.4 * 0.6 / 1000.0_f64).sqrt(), "{stack}: {early}");
     }
 }
 
 #[test]
-fn runs_with_tickets_repeat_by_seed() {
+fn runs_with_session_tickets_repeat_by_seed() {
     for stack in RESUMING {
         let hashes = |options: &str| {
             let text = scenario(
@@ -386,7 +386,7 @@ fn runs_with_tickets_repeat_by_seed() {
 }
 
 #[test]
-fn web_requests_are_sent_with_the_handshake() {
+fn early_data_carries_web_requests_with_the_handshake() {
     let first_byte = |options: &str| {
         let g = of("quinn", "300 responses", "10Mbps", &format!("web:30% of 10Mbps{options}"), "");
         assert_eq!(g.failed, 0);
@@ -398,7 +398,7 @@ fn web_requests_are_sent_with_the_handshake() {
 }
 
 #[test]
-fn conflicting_options_are_refused_in_one_line() {
+fn conflicting_workload_options_are_refused_in_one_line() {
     let error = |stack: &str, workload: &str| {
         let text = scenario(stack, "20s", "10Mbps", &group("g", workload, ""));
         let e =
@@ -437,7 +437,7 @@ fn live_over(stack: &str, loss: &str, options: &str) -> GroupOutcome {
 }
 
 #[test]
-fn frames_in_datagrams_are_lost_with_any_of_their_packets() {
+fn losing_any_packet_of_a_datagram_frame_loses_the_frame() {
     // Returns the expected number of lost frames among 3,000 frames of the model, and its standard
     // deviation. Each datagram is lost with p = 1 %, so a frame of k datagrams is lost with 1 - (1
     // - p)^k.
@@ -476,7 +476,7 @@ fn frames_in_datagrams_are_lost_with_any_of_their_packets() {
 }
 
 #[test]
-fn datagrams_above_the_link_rate_are_dropped() {
+fn media_datagrams_above_the_link_rate_are_dropped() {
     for &stack in STACKS {
         let workload = "media:1 at 2Mbps 30fps deadline 100ms transport=datagram";
         let media = of(stack, "20s", "1Mbps", workload, "").media.unwrap();
@@ -491,7 +491,7 @@ fn datagrams_above_the_link_rate_are_dropped() {
 }
 
 #[test]
-fn runs_with_datagrams_repeat_by_seed() {
+fn runs_with_media_datagrams_repeat_by_seed() {
     for &stack in STACKS {
         let hash = |transport: &str| {
             let workload =

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_match_the_combined_and_json_formats() {
+    fn access_log_lines_match_the_combined_and_json_formats() {
         let (mut line, mut date) = (String::new(), Date::default());
         record("https://example.org/a?b=1", "x \"y\\ \u{e9}").combined(&mut line, &mut date);
         assert_eq!(
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_log_continues_in_a_new_file() {
+    fn renamed_access_log_continues_in_a_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("access.log");
         let metrics = Metrics::new();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_reader_loses_lines_but_blocks_nothing() {
+    fn stalled_access_log_reader_loses_lines_but_blocks_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)

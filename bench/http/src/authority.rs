@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_one_host() {
+    fn request_must_name_exactly_one_host() {
         let host = |value: &'static [u8]| ("host", value);
         for version in [Version::HTTP_10, Version::HTTP_11] {
             assert_eq!(checked(version, "/a", &[host(b"example.org")]), Ok(()));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_a_name_or_an_address_with_a_port() {
+    fn host_is_a_name_or_an_address_with_optional_port() {
         let is = |host: &'static [u8]| checked(Version::HTTP_11, "/", &[("host", host)]) == Ok(());
         for host in [
             &b"example.org"[..],
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_chunked_coding_is_accepted() {
+    fn only_chunked_transfer_coding_is_accepted() {
         let with = |values: &[&'static [u8]]| {
             let mut fields = vec![("host", &b"a"[..])];
             fields.extend(values.iter().map(|value| ("transfer-encoding", *value)));

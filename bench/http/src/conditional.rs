@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn header_fields_describe_the_representation() {
+    fn header_fields_describe_the_served_file() {
         let mut headers = HeaderMap::new();
         describe(&file(), &mut headers);
         assert_eq!(
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_select_bytes() {
+    fn range_header_selects_bytes_of_the_file() {
         let part = |from, to| Selection::Part(from..to);
         for (range, selected) in [
             ("bytes=0-0", part(0, 1)),
@@ -316,7 +316,7 @@ mod tests {
             ("bytes=1000-", Selection::Unsatisfiable),
             ("bytes=99999999999999999999999-", Selection::Unsatisfiable),
             ("bytes=-0", Selection::Unsatisfiable),
-            // Ignored: invalid ranges, other units, several ranges.
+            // Invalid ranges, ranges in other units and lists of several ranges are ignored.
             ("bytes=5-2", Selection::Whole),
             ("bytes=", Selection::Whole),
             ("bytes=-", Selection::Whole),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn preconditions_have_the_order_of_rfc_9110() {
+    fn preconditions_are_evaluated_in_the_order_of_rfc_9110() {
         let (weak, other) = (format!("W/{TAG}"), "\"other\"");
         let list = format!("\"a, b\" , {TAG},");
         let part = Selection::Part(0..2);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_stay_below_the_prefix() {
+    fn paths_inside_the_prefix_are_accepted() {
         for path in [
             "/api",
             "/api/",

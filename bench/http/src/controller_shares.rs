@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_distinguished_from_options() {
+    fn weights_of_controllers_are_distinguished_from_options() {
         assert_eq!(shares("sync"), of(&[("sync", 1)]));
         assert_eq!(shares("sync=50,native:cubic=50"), of(&[("sync", 50), ("native:cubic", 50)]));
         assert_eq!(shares("sync:floor=1ms"), of(&[("sync:floor=1ms", 1)]));
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn shares_round_trip_through_display() {
+    fn controller_shares_round_trip_through_display() {
         for text in ["sync", "sync=50,native:cubic=50", "sync:floor=1ms=30,reno=70"] {
             assert_eq!(text.parse::<ControllerShares>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn invalid_shares_are_explained() {
+    fn errors_of_invalid_controller_shares_have_a_hint() {
         for (text, hint) in [
             ("", "lacks"),
             ("sync=0", "weight"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_divide_by_weight() {
+    fn connections_are_assigned_to_controllers_by_weight() {
         let shares: ControllerShares = "sync=1,reno=3".parse().unwrap();
         assert_eq!([0.0, 0.249, 0.25, 0.999].map(|sample| shares.pick(sample)), [0, 0, 1, 1]);
         let picked = (0..1_000).filter(|n| shares.pick(f64::from(*n) / 1_000.0) == 0).count();

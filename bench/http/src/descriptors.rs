@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reserve_of_descriptors_always_remains() {
+    fn file_descriptor_budget_always_leaves_a_reserve() {
         for limit in [0, 1, 16, 200, 1_024, 65_536, u64::MAX] {
             let Descriptors { files, reads, logs, tcp, upstream } = Descriptors::within(limit);
             assert!(reads > 0);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn digest_is_sent_only_on_request() {
+    fn content_digest_is_sent_only_on_request() {
         for (values, wanted) in [
             (&["sha-256=10"][..], true),
             (&["sha-512=3, sha-256=1"], true),
@@ -128,7 +128,7 @@ mod tests {
     const DIGEST: &str = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
 
     #[test]
-    fn digest_matches_the_examples_of_rfc_9530() {
+    fn content_digest_matches_the_examples_of_rfc_9530() {
         let mut digest = Digest::default();
         for piece in ["{\"hello\": ", "\"world\"}\n"] {
             digest.add(piece.as_bytes());

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_of_a_file_is_sent() {
+    async fn server_sends_the_requested_part_of_a_file() {
         let (_dir, root, bytes) = root();
         for kept in [0, 1] {
             let files =
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_etag_changes_with_the_file() {
+    async fn etag_changes_when_the_file_changes() {
         let (_dir, root, bytes) = root();
         let files = Files::new(Descriptors { files: 1, reads: 1, logs: 0, tcp: 0, upstream: 0 });
         let of = || async {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_replaced_file_aborts_the_response() {
+    async fn replacing_a_file_aborts_its_response() {
         let (_dir, root, _) = root();
         let files = Files::new(Descriptors { files: 0, reads: 1, logs: 0, tcp: 0, upstream: 0 });
         let mut file = whole(&files, &root).await;
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn only_permanent_errors_count_as_missing() {
+    fn only_permanent_errors_make_a_file_count_as_missing() {
         let is = |errno: Errno| is_missing(&io::Error::from_raw_os_error(errno.raw_os_error()));
         assert!(
             [

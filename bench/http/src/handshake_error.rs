@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_certificate_alerts_are_untrusted_certificates() {
+    fn only_certificate_alerts_sent_by_us_mean_untrusted_cert() {
         let close = |by, code| {
             HandshakeError::Closed(Close {
                 by,

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn self_signed_identity_serves_and_reports_its_key_hash() {
+    fn self_signed_identity_serves_http3_and_reports_its_key_hash() {
         let made = Identity::self_signed(&["127.0.0.1".parse().unwrap()]).unwrap();
         assert_eq!(made.server().unwrap().alpn_protocols, [ALPN]);
         let hash = made.key_hash().unwrap();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_pem_files_are_named_in_errors() {
+    fn errors_name_the_invalid_pem_file() {
         let folder = tempfile::tempdir().unwrap();
         let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let write = |name: &str, text: &str| {

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_on_a_full_disk_are_counted_once() {
+    fn lines_lost_on_a_full_disk_are_counted_once() {
         let metrics = Metrics::new();
         let disk = Disk { bytes: Vec::new(), room: 25 };
         let mut file = LineFile::on(AccessLogTarget::Stdout, disk, metrics.access_log());
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_without_a_reader_is_refused_at_once() {
+    fn access_log_pipe_without_a_reader_is_refused_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)

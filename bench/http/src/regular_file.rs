@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_regular_files_of_a_bounded_size_are_read() {
+    fn only_regular_files_of_bounded_size_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "12345").unwrap();

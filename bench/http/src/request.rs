@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_length_must_be_one_number() {
+    fn content_length_of_a_request_must_be_one_number() {
         for (lengths, valid) in [
             (&[][..], true),
             (&["7"], true),

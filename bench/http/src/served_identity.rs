@@ -278,7 +278,7 @@ mod tests {
 
     /// Work that stalls, like a file on a lost network disk, delays its reader and nothing else.
     #[tokio::test]
-    async fn stalled_files_delay_only_their_reader() {
+    async fn stalled_certificate_files_delay_only_their_reader() {
         let folder = tempfile::tempdir().unwrap();
         let files = IdentityFiles::new(&folder.path().join("a"), &folder.path().join("b"));
         let (release, held) = std::sync::mpsc::channel::<()>();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_load_is_retried_with_unchanged_files() {
+    async fn failed_certificate_load_is_retried_with_unchanged_files() {
         let folder = tempfile::tempdir().unwrap();
         let (certificates, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
         std::fs::write(&certificates, pem("one").0).unwrap();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changed_files_are_loaded_and_broken_ones_ignored() {
+    async fn changed_certificates_are_loaded_and_invalid_ones_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let (certificates, key_file) =
             (folder.path().join("cert.pem"), folder.path().join("key.pem"));
@@ -348,7 +348,7 @@ mod tests {
             until(1).await;
             let second = leaf();
             assert_ne!(first, second);
-            // First a key of another certificate, then a file without a certificate.
+            // The first key belongs to another certificate, and the second file has no certificate.
             for (path, text) in
                 [(&files.key, pem("three").1), (&files.certificates, "nothing".to_owned())]
             {
@@ -365,9 +365,9 @@ mod tests {
             now.notify_one();
             until(4).await;
             assert_eq!(leaf(), second);
-            // The server may not read these files yet, as after `install -m 600`: neither their
-            // length nor their modification time changes later. Root may read everything, so this
-            // test puts a folder in the way.
+            // The server has no permission to read these files yet, as after `install -m 600`.
+            // Neither their length nor their modification time changes later. Root may read
+            // everything, so this test puts a folder in the way.
             let (cert, key) = pem("four");
             std::fs::remove_file(&files.key).unwrap();
             std::fs::create_dir(&files.key).unwrap();

@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_root_is_named() {
+    fn error_of_an_invalid_root_names_the_path() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = |root: &Path| Site::new(Some(root), Limits::default()).unwrap_err().to_string();
         assert!(error(file.path()).contains("not a folder"));

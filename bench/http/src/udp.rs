@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_reports_the_granted_buffers() {
+    fn udp_socket_reports_the_buffer_sizes_granted() {
         for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
             let Ok((socket, buffers)) = bind(address.parse().unwrap()) else {
                 assert!(address.starts_with('['), "every system has IPv4");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_use_is_an_error() {
+    fn binding_an_address_in_use_is_an_error() {
         let (socket, _) = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         assert!(bind(socket.local_addr().unwrap()).is_err());
     }

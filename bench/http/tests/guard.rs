@@ -1,5 +1,5 @@
-//! Clients that exhaust a server's connections, files, descriptors or time: tests that they are
-//! limited and that other clients are served meanwhile.
+//! Clients try to exhaust a server's connections, files, descriptors or time. Tests that such
+//! clients are limited and that other clients are served meanwhile.
 
 use crate::common;
 
@@ -55,7 +55,7 @@ fn junk(number: u32) -> Vec<u8> {
     let mut packet = vec![0xa5; 1_200];
     packet[..6].copy_from_slice(&[0xc3, 0, 0, 0, 1, 8]);
     packet[6..14].copy_from_slice(&(u64::from(number) << 20 | 0xf00d).to_be_bytes());
-    // No source connection ID, no token, 1,182 more bytes.
+    // The packet has no source connection ID, no token, and 1,182 more bytes.
     packet[14..18].copy_from_slice(&[0, 0, 0x44, 0x9e]);
     packet
 }
@@ -70,8 +70,8 @@ async fn junk_initials_create_no_logs_and_cause_retries() {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let mut number = 0;
         within(async {
-            // Faster than the limit of new connections: a hundred attempts follow, however slow the
-            // machine is.
+            // A hundred attempts come faster than the limit of new connections allows, however slow
+            // the machine is.
             while count(&running, "fathom_retries_total") == 0 {
                 for _ in 0..100 {
                     number += 1;
@@ -107,7 +107,7 @@ impl Write for Held {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stalled_log_disk_delays_no_request() {
+async fn stalled_log_disk_delays_no_request() {
     for stack in Stack::ALL {
         let (release, held) = mpsc::channel();
         let mut held = Some(held);
@@ -174,7 +174,7 @@ async fn half_requests(
 }
 
 #[tokio::test]
-async fn incomplete_requests_and_pings_time_out() {
+async fn incomplete_requests_and_keepalive_connections_time_out() {
     let one = |stack: Stack| async move {
         let limits = Limits {
             header_timeout: Duration::from_millis(700),
@@ -208,7 +208,7 @@ async fn incomplete_requests_and_pings_time_out() {
 }
 
 #[tokio::test]
-async fn a_connection_in_use_outlives_the_request_timeout() {
+async fn connection_with_active_requests_outlives_request_timeout() {
     let one = |stack: Stack| async move {
         let limits = Limits { request_timeout: Duration::from_secs(2), ..Limits::default() };
         let running = start(stack, "reno", None, limits);
@@ -235,7 +235,7 @@ async fn a_connection_in_use_outlives_the_request_timeout() {
 }
 
 #[tokio::test]
-async fn one_client_gets_no_more_than_its_share() {
+async fn client_gets_no_more_than_its_share_of_connections() {
     for stack in Stack::ALL {
         let limits = Limits { connections_per_client: Some(5), ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
@@ -293,7 +293,7 @@ async fn new_clients_are_refused_during_shutdown() {
 }
 
 #[tokio::test]
-async fn lack_of_descriptors_gives_503_not_404() {
+async fn shortage_of_file_descriptors_gives_503_instead_of_404() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("here"), "hello").unwrap();
     let path = root.path().to_owned();
@@ -319,7 +319,7 @@ async fn lack_of_descriptors_gives_503_not_404() {
 }
 
 #[tokio::test]
-async fn unread_files_hold_no_descriptors() {
+async fn unread_responses_hold_no_file_descriptors() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("large"), vec![7; 3 << 20]).unwrap();
     std::fs::write(root.path().join("here"), "hello").unwrap();
@@ -354,7 +354,7 @@ async fn unread_files_hold_no_descriptors() {
 }
 
 #[tokio::test]
-async fn slow_scrapers_do_not_block_others() {
+async fn slow_metrics_scrapers_do_not_block_other_scrapers() {
     let running = start(Stack::Quinn, "reno", None, Limits::default());
     let scrape =
         Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics)).await.unwrap();

@@ -1,5 +1,5 @@
-//! Clients with requests that no browser sends, on real sockets. They use quinn, with hand-written
-//! HTTP/3 if `h3` would not send it.
+//! Tests with clients whose requests no browser sends, on real sockets. They use quinn, with
+//! hand-written HTTP/3 if `h3` would not send it.
 
 use crate::common;
 
@@ -44,7 +44,7 @@ async fn pour(stream: &mut quinn::SendStream) -> (usize, WriteError) {
 }
 
 #[tokio::test]
-async fn an_endless_frame_is_not_buffered() {
+async fn server_does_not_buffer_an_endless_frame_of_a_client() {
     for stack in Stack::ALL.iter().copied() {
         let running = start(stack, "native:cubic", None, Limits::default());
         let (connection, _control) = greeted(&running).await;
@@ -93,8 +93,8 @@ async fn unread_request_bodies_are_flow_controlled() {
                 Some(())
             });
         }
-        // 32 KiB of each stream, 256 KiB of the connection, before the responses come after a
-        // minute.
+        // The server accepts 32 KiB of each stream and 256 KiB of the connection before it responds
+        // after a minute.
         let taken = || taken.load(Ordering::Relaxed);
         within(async {
             while taken() < 200_000 {
@@ -114,7 +114,7 @@ async fn unread_request_bodies_are_flow_controlled() {
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 #[tokio::test]
-async fn an_unfinished_request_is_answered_and_stopped() {
+async fn unfinished_request_is_answered_and_its_stream_stopped() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         // Ignore panics of the tests.
@@ -139,7 +139,7 @@ async fn an_unfinished_request_is_answered_and_stopped() {
 }
 
 #[tokio::test]
-async fn a_truncated_response_is_reset() {
+async fn truncated_response_is_reset() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("shrinks");
     for stack in Stack::ALL {
@@ -176,7 +176,7 @@ async fn a_truncated_response_is_reset() {
 
 /// Some clients drop a stream when they have received enough of it.
 #[tokio::test]
-async fn stopped_streams_free_their_credit() {
+async fn stopped_streams_free_their_stream_credit() {
     for stack in Stack::ALL {
         let running = start(*stack, "native:cubic", None, Limits::default());
         let (connection, _control) = greeted(&running).await;
@@ -195,7 +195,7 @@ async fn stopped_streams_free_their_credit() {
 }
 
 #[tokio::test]
-async fn a_pipe_is_not_served() {
+async fn named_pipe_is_not_served() {
     let root = tempfile::tempdir().unwrap();
     let made = std::process::Command::new("mkfifo").arg(root.path().join("pipe")).status().unwrap();
     assert!(made.success());

@@ -1,4 +1,5 @@
-//! The integration tests of this crate as one program, which is linked once. Each file is a module.
+//! Integration tests of this crate, built as one program so that they link only once. Each file is
+//! a module.
 
 mod common;
 mod guard;

@@ -1,6 +1,6 @@
-//! Hand-written requests and frames that violate RFC 9114 or RFC 9204. On every stack, each ends
-//! with the error that the RFC specifies, and the next request is served. Also unusual requests
-//! that violate nothing.
+//! Hand-written requests and frames that violate RFC 9114 or RFC 9204. On every stack, each
+//! violation ends with the error that the RFC specifies, and the next request is served. Other
+//! requests are unusual but violate nothing.
 
 use crate::common;
 
@@ -280,7 +280,7 @@ impl Client {
         let Ok((mut send, mut receive)) = self.connection.open_bi().await else {
             return self.closed().await;
         };
-        // The stream may be stopped before.
+        // The server may have stopped the stream already.
         let _ = send.write_all(request).await;
         let _ = send.finish();
         match within(receive.read_to_end(100_000)).await {
@@ -299,8 +299,8 @@ impl Client {
     }
 }
 
-/// Returns the status of a response: from QPACK's static table (RFC 9204 Appendix A), or from a
-/// literal value for its entry 24.
+/// Returns the status of a response. It comes from QPACK's static table (RFC 9204 Appendix A), or
+/// from a literal value for entry 24 of the table.
 fn status(answer: &[u8]) -> End {
     let section = match answer {
         [1, length, rest @ ..] if *length < 64 => &rest[2..],
@@ -388,7 +388,7 @@ async fn every_request_ends_as_it_must(running: &Running, stack: Stack, how: &st
 }
 
 #[tokio::test]
-async fn malformed_requests_get_the_errors_of_rfc_9114() {
+async fn malformed_requests_get_the_error_codes_of_rfc_9114() {
     count_panics();
     for stack in Stack::ALL.iter().copied() {
         let running = start(stack, "native:cubic", None, Limits::default());
@@ -415,7 +415,7 @@ async fn unidirectional_streams_are_checked() {
             let mut open = Vec::new();
             for (bytes, ends) in streams {
                 let Ok(mut stream) = connection.open_uni().await else { break };
-                // Write byte by byte, so that the server must reassemble.
+                // Write byte by byte, so that the server must reassemble frames.
                 for byte in bytes {
                     let _ = stream.write_all(&[byte]).await;
                 }
@@ -442,7 +442,7 @@ async fn unidirectional_streams_are_checked() {
 }
 
 #[tokio::test]
-async fn a_body_with_empty_data_frames_arrives_whole() {
+async fn proxied_body_with_empty_data_frames_arrives_whole() {
     for stack in Stack::ALL.iter().copied() {
         let running = proxying(stack).await;
         let client = Client::new(&running).await;

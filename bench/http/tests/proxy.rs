@@ -1,5 +1,5 @@
-//! The server as a reverse proxy, on every stack: the requests that the upstream server gets, and
-//! the responses that clients get.
+//! Tests of the server as a reverse proxy on every stack. Checks the requests that the upstream
+//! server gets and the responses that clients get.
 
 use crate::common;
 
@@ -223,7 +223,7 @@ fn with_method(method: Method, path: &str) -> Request<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_stream_both_ways_on_every_stack() {
+async fn proxy_streams_bodies_both_ways_on_every_stack() {
     for http2 in [false, true] {
         let (address, _) = upstream(http2).await;
         let url = format!("{}://{address}", if http2 { "h2c" } else { "http" });
@@ -238,8 +238,8 @@ async fn bodies_stream_both_ways_on_every_stack() {
                 // The HTTP/2 server omits the field if the body is empty.
                 assert!(length == 0 || got.headers["content-length"] == length.to_string());
                 assert!(got.body == body(seed, length), "{stack} {url} {length}");
-                // The body is longer than every window on the way, so it only arrives if data flow
-                // both ways.
+                // The body is longer than every window on the path, so it arrives only if data flow
+                // in both directions.
                 let sent = body(seed, length);
                 for declared in [false, true] {
                     let mut request = with_method(Method::POST, "/echo");
@@ -253,7 +253,7 @@ async fn bodies_stream_both_ways_on_every_stack() {
                     );
                 }
             }
-            // A GET with a body and without a content-length.
+            // This request is a GET with a body and without a content-length.
             let got = ask(&mut sender, get("/echo"), body(9, 5_000)).await.unwrap();
             assert!(got.body == body(9, 5_000), "{stack} {url}");
             let head = ask(&mut sender, with_method(Method::HEAD, "/data/1/12345"), Vec::new())
@@ -276,7 +276,7 @@ async fn bodies_stream_both_ways_on_every_stack() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn header_fields_and_trailers_cross_the_proxy() {
+async fn header_fields_and_trailers_pass_through_the_proxy() {
     for http2 in [false, true] {
         let (address, _) = upstream(http2).await;
         let url = format!("{}://{address}", if http2 { "h2c" } else { "http" });
@@ -367,7 +367,7 @@ async fn upstream_failures_become_error_statuses() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_truncated_upstream_response_is_reset() {
+async fn truncated_upstream_response_is_reset() {
     let short = raw_upstream(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nabc").await;
     let chunked =
         raw_upstream(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
@@ -384,7 +384,7 @@ async fn a_truncated_upstream_response_is_reset() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn request_bodies_are_bounded() {
+async fn proxy_limits_the_size_of_request_bodies() {
     let (address, aborted) = upstream(false).await;
     for stack in Stack::ALL.iter().copied() {
         let running =
@@ -438,7 +438,7 @@ async fn request_bodies_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_goes_away_frees_its_slot() {
+async fn client_that_disconnects_frees_its_proxy_slot() {
     for http2 in [false, true] {
         let (address, aborted) = upstream(http2).await;
         let url = format!("{}://{address}", if http2 { "h2c" } else { "http" });
@@ -447,8 +447,8 @@ async fn a_client_that_goes_away_frees_its_slot() {
             for _ in 0..3 {
                 let (connection, mut sender) = http(&running).await;
                 let before = aborted.load(Ordering::Relaxed);
-                // One request uploads, and one waits for a response. A client may have one of the
-                // four slots, so the second request waits.
+                // The first request uploads a body, and the second request would wait for a
+                // response. A client may have one of the four slots, so the second request waits.
                 let mut upload =
                     sender.send_request(with_method(Method::POST, "/echo")).await.unwrap();
                 upload.send_data(Bytes::from_static(b"abc")).await.unwrap();
@@ -475,7 +475,7 @@ async fn a_client_that_goes_away_frees_its_slot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_https_upstream_is_verified() {
+async fn certificate_of_an_https_upstream_is_verified() {
     let folder = tempfile::tempdir().unwrap();
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -525,7 +525,7 @@ async fn an_https_upstream_is_verified() {
         );
         drop(sender);
         running.end().await;
-        // A name that differs from the certificate's.
+        // The name in this URL differs from the certificate's name.
         let url = format!("https://127.0.0.1:{port}");
         let running = proxy(Stack::Quinn, &url, |settings| {
             settings.trust(&Trust::File(cert.clone())).unwrap()
@@ -541,7 +541,7 @@ async fn an_https_upstream_is_verified() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn interim_responses_are_passed_on() {
+async fn proxy_passes_on_responses_after_interim_responses() {
     let says = b"HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
     let address = raw_upstream(says).await;
     for stack in Stack::ALL.iter().copied() {
@@ -563,7 +563,7 @@ async fn interim_responses_are_passed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_requests_get_the_right_bytes() {
+async fn concurrent_proxied_requests_get_the_right_bytes() {
     let (address, _) = upstream(false).await;
     for stack in Stack::ALL.iter().copied() {
         let running = Arc::new(proxy(stack, &format!("http://{address}"), |_| {}));

@@ -78,7 +78,7 @@ async fn reloading_the_certificate_fails_no_handshake() {
             "{stack}"
         );
         let before = within(tokio::net::TcpStream::connect(address)).await.unwrap();
-        // Handshakes of both kinds during the replacement.
+        // Perform handshakes over QUIC and over TCP during the replacement.
         let mut shown = Vec::new();
         for n in 0..20 {
             if n == 5 {
@@ -91,7 +91,7 @@ async fn reloading_the_certificate_fails_no_handshake() {
             let leaf = &leaves[usize::from(n >= 5)];
             assert!(quic == leaf && tcp == leaf, "{stack}: {n}");
         }
-        // A handshake that had only begun.
+        // Complete a handshake on a connection that was opened before the replacement.
         within(connector.connect(ServerName::try_from("localhost").unwrap(), before))
             .await
             .unwrap();
@@ -101,10 +101,10 @@ async fn reloading_the_certificate_fails_no_handshake() {
 }
 
 /// A certificate on a stalled disk, simulated by a pipe that nobody writes to. Handshakes continue
-/// with the previous certificate, the server stops when told to, and the file is loaded once it can
-/// be read.
+/// with the previous certificate, the server still obeys a request to stop, and the file is loaded
+/// once it can be read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unreadable_certificate_disturbs_no_handshake() {
+async fn unreadable_certificate_disturbs_no_handshake() {
     let folder = tempfile::tempdir().unwrap();
     let (certificates, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     let write = || {

@@ -39,7 +39,7 @@ async fn bodies_and_files_arrive_complete_on_every_stack() {
 
 #[tokio::test]
 #[allow(clippy::disallowed_methods)]
-async fn requested_delays_hold_and_connections_are_reused() {
+async fn server_waits_the_requested_delay_and_reuses_connections() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
@@ -56,7 +56,7 @@ async fn requested_delays_hold_and_connections_are_reused() {
 }
 
 #[tokio::test]
-async fn connections_divide_among_controllers_in_metrics() {
+async fn metrics_show_connections_divided_among_controllers() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno=1,native:cubic=1", None, Limits::default());
         for _ in 0..40 {
@@ -181,7 +181,8 @@ async fn shutdown_finishes_open_requests_and_refuses_new_ones() {
             got += data.remaining();
         }
         assert_eq!(got, 2_000_000, "{stack}");
-        // GOAWAY may still be on its way: one more request may be answered, others are not.
+        // GOAWAY may still be in flight, so one more request may be answered. Later requests are
+        // not answered.
         let begun = async {
             for _ in 0..3 {
                 let Ok(mut late) = sender.send_request(get("/bytes/1")).await else { return false };
@@ -198,7 +199,7 @@ async fn shutdown_finishes_open_requests_and_refuses_new_ones() {
 }
 
 #[tokio::test]
-async fn too_many_connections_are_refused() {
+async fn connections_above_the_limit_are_refused() {
     for stack in Stack::ALL {
         let limits = Limits { connections: 2, ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
@@ -212,7 +213,7 @@ async fn too_many_connections_are_refused() {
 }
 
 #[tokio::test]
-async fn many_handshakes_cause_retries() {
+async fn too_many_handshakes_cause_retries() {
     for stack in Stack::ALL {
         let limits = Limits { handshakes: 0, ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
@@ -223,7 +224,7 @@ async fn many_handshakes_cause_retries() {
 }
 
 #[tokio::test]
-async fn a_stalled_reader_is_dropped() {
+async fn client_that_stops_reading_is_dropped() {
     for stack in Stack::ALL {
         let limits = Limits {
             stall_timeout: Duration::from_millis(500),
@@ -281,13 +282,14 @@ async fn scraped(running: &common::Running, line: &str) {
 }
 
 #[tokio::test]
-async fn an_unacknowledged_response_counts_as_abandoned() {
+async fn unacknowledged_response_counts_as_abandoned() {
     for stack in Stack::ALL {
         let dir = tempfile::tempdir().unwrap();
         let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
         let running = start_logging(*stack, "reno", None, Limits::default(), Some(&folder));
         let connection = running.connect().await.unwrap();
-        // More than a stream's window, and less than QUIC accepts at once.
+        // The body is larger than a stream's window, and smaller than the amount that QUIC accepts
+        // at once.
         let (stream, others) = unread(connection.clone(), "/bytes/3000000").await;
         scraped(
             &running,
@@ -314,7 +316,7 @@ async fn an_unacknowledged_response_counts_as_abandoned() {
 }
 
 #[tokio::test]
-async fn a_delay_ends_when_its_stream_or_connection_ends() {
+async fn requested_delay_ends_when_its_stream_or_connection_ends() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
@@ -332,8 +334,8 @@ async fn a_delay_ends_when_its_stream_or_connection_ends() {
         )
         .await;
         connection.close(0x100u32.into(), b"");
-        // Whether or not the request had arrived before the close, no memory stays in use for a
-        // minute.
+        // The memory is freed long before the requested delay of a minute, whether or not the
+        // request arrived before the close.
         scraped(&running, "fathom_unacknowledged_bytes 0\n").await;
         drop((stream, others));
         running.end().await;
@@ -341,7 +343,7 @@ async fn a_delay_ends_when_its_stream_or_connection_ends() {
 }
 
 #[tokio::test]
-async fn stalled_readers_do_not_starve_others() {
+async fn stalled_readers_do_not_starve_other_clients() {
     for stack in Stack::ALL {
         // Each connection holds 64 KiB for which its client gives no credit. Together they hold
         // more than half of the budget.
@@ -386,14 +388,14 @@ async fn one_is_given_up<T>(stalled: &[(quinn::Connection, T)]) {
 
 #[cfg(not(feature = "quiche"))]
 #[test]
-fn the_error_for_a_missing_stack_says_how_to_build_it() {
+fn error_for_a_missing_stack_says_how_to_build_it() {
     let error = "quiche".parse::<Stack>().unwrap_err().to_string();
     assert!(error.contains("--features quiche") && !error.contains('\n'), "{error}");
 }
 
 #[cfg(feature = "quiche")]
 #[tokio::test]
-async fn quiche_serves_native_controllers_without_0rtt() {
+async fn quiche_serves_native_controllers_and_refuses_0rtt() {
     for controller in ["native:reno", "native:cubic", "native:bbr2", "sdc", "packet-size"] {
         let running = start(Stack::Quiche, controller, None, Limits::default());
         assert_eq!(running.get("/bytes/3000000").await.2.len(), 3_000_000, "{controller}");
@@ -468,7 +470,7 @@ async fn junk_datagrams_do_not_disturb_connections() {
 }
 
 #[tokio::test]
-async fn invalid_settings_are_explained_in_one_line() {
+async fn errors_of_invalid_server_settings_have_one_line() {
     let of = |controller: &str, stack| {
         Server::bind(settings(stack, controller, None, Limits::default())).map(drop)
     };

@@ -1,4 +1,5 @@
-//! HTTP/1.1 and HTTP/2 beside HTTP/3: the same site, with the address of HTTP/3.
+//! Tests that HTTP/1.1 and HTTP/2 serve the same site as HTTP/3, and advertise the address of
+//! HTTP/3.
 
 use crate::common;
 
@@ -311,7 +312,7 @@ async fn every_http_version_answers_ranges_and_methods_alike() {
 }
 
 #[tokio::test]
-async fn large_fields_over_tcp_get_431() {
+async fn too_large_header_fields_over_tcp_get_status_431() {
     let served = serve(Limits::default(), |_| {});
     let large = "x".repeat(20_000);
     let with = |request: Request<Body>| {
@@ -337,7 +338,7 @@ async fn alt_svc_names_the_port_that_clients_reach() {
 }
 
 #[tokio::test]
-async fn idle_and_incomplete_connections_are_closed() {
+async fn idle_and_incomplete_tcp_connections_are_closed() {
     let limits = Limits {
         header_timeout: Duration::from_millis(200),
         request_timeout: Duration::from_millis(300),
@@ -357,7 +358,7 @@ async fn idle_and_incomplete_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_is_dropped() {
+async fn tcp_client_that_reads_nothing_is_dropped() {
     let limits = Limits { stall_timeout: Duration::from_millis(300), ..Limits::default() };
     let served = serve(limits, |_| {});
     for protocol in [&b"http/1.1"[..], b"h2"] {
@@ -391,15 +392,16 @@ async fn a_client_that_reads_nothing_is_dropped() {
 /// A thousand connections that send nothing, half a handshake, noise, or half a request. Later
 /// clients are served.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_connections_leave_room_for_others() {
+async fn silent_tcp_connections_leave_room_for_other_clients() {
     let limits = Limits { header_timeout: Duration::from_secs(2), ..Limits::default() };
-    // All come from one address, which may take all places, just as many addresses with a part each
-    // could.
+    // All connections come from one address, which may take all places. Many addresses with a part
+    // each could also take all places.
     let served = serve(limits, |settings| {
         settings.tcp = Some(TcpSettings { alt_svc_port: None, connections: Some(200) })
     });
     let mut held = Vec::new();
-    // Only the record header of a ClientHello; a record of unknown type; HTTP without TLS.
+    // The clients send only the record header of a ClientHello, a record of unknown type, or HTTP
+    // without TLS.
     let said: [&[u8]; 4] =
         [b"", b"\x16\x03\x01\x02\x00\x01", &[0xa5; 600], b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"];
     for n in 0..1_000 {

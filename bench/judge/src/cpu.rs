@@ -135,7 +135,7 @@ mod tests {
 
     /// Tests that medians and means exist, whatever the machine's speed.
     #[test]
-    fn every_kind_of_controller_is_measured_or_refused() {
+    fn cpu_cost_is_measured_or_refused_for_every_controller() {
         for controller in ["vegas", "sync", "native:bbr"] {
             let cpu = cpu_per_ack(&plan(controller, Stack::Quinn)).unwrap();
             assert!(

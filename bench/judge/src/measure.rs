@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_match_hand_calculation() {
+    fn judged_quantities_match_hand_calculation() {
         let value =
             |name: &str, of, beside| Quantity::named(name, of, beside).unwrap().of(&outcome());
         assert_eq!(value("share_percent", "subject", Some("rival")), Some(75.0));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_refused() {
+    fn unknown_measure_names_are_refused() {
         for (name, beside, says) in [
             ("speed", None, "'speed' is not a measure"),
             ("share_percent", None, "name the other in beside"),

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn single_test_can_be_selected() {
+    fn single_test_of_the_battery_can_be_selected() {
         let one = plan("5.2.1/one-to-one", Backend::Virtual, 1.0).unwrap();
         assert_eq!(of_axis(&one, TEST), ["5.2.1/one-to-one".to_owned()].into());
         assert_eq!(one.battery.criteria.len(), 1);
@@ -282,14 +282,14 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn queues_missing_from_a_backend_are_left_out() {
+    fn battery_omits_queues_missing_from_the_backend() {
         let queues = |backend| of_axis(&plan("7.1", backend, 1.0).unwrap(), "queue");
         assert!(queues(Backend::Virtual).contains("dualpi2"));
         assert_eq!(queues(Backend::Netem), ["codel", "fq-codel", "pie"].map(str::to_owned).into());
     }
 
     #[test]
-    fn scale_and_backend_change_the_fingerprint() {
+    fn scale_and_backend_change_the_fingerprints_of_a_battery() {
         let names = |backend, scale| -> BTreeSet<String> {
             let plan = plan("7.1", backend, scale).unwrap();
             plan.runs.into_iter().map(|run| run.fingerprint).collect()

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_needs_the_whole_interval_on_one_side() {
+    fn verdict_needs_the_whole_interval_on_one_side_of_the_limit() {
         let threshold = |at_least, at_most| Threshold {
             at_least,
             at_most,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn one_failed_part_fails_the_whole() {
+    fn one_failed_check_fails_the_criterion() {
         use Verdict::{Fail, NotApplicable, NotDecided, Pass};
         assert_eq!(Verdict::worst([Pass, Fail, NotDecided]), Fail);
         assert_eq!(Verdict::worst([Pass, NotDecided]), NotDecided);

@@ -1,4 +1,5 @@
-//! The shipped battery can be run: at both depths, for Fathom's controllers and the stacks' own.
+//! Tests that the shipped battery can be run at both depths, for Fathom's controllers and for the
+//! stacks' own controllers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
 #[test]
-fn every_test_is_a_study_at_both_depths() {
+fn every_battery_test_expands_into_runs_at_both_depths() {
     let runs = |depth, controller: &str, stack| {
         let settings = Settings {
             controller: controller.to_owned(),
@@ -111,7 +112,7 @@ fn verdicts(card: &Scorecard) -> BTreeSet<(Verdict, String)> {
 }
 
 #[test]
-fn no_responses_fail_unless_the_reference_has_none() {
+fn no_responses_fail_unless_the_reference_has_none_either() {
     // Returns the check of this criterion that does not pass, or otherwise the first one.
     let only = |card: &Scorecard| {
         let all = verdicts(card);

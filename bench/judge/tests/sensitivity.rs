@@ -1,5 +1,5 @@
-//! Sensitivity of the battery: it finds defects and passes sound controllers. The cases are the
-//! controllers of `fathom_cc::testing::BROKEN` and the standard ones.
+//! Tests of the battery's sensitivity: the battery must find defects and pass sound controllers.
+//! The cases are the controllers of `fathom_cc::testing::BROKEN` and the standard ones.
 //!
 //! The expected failures of each controller were written down before the first run. If a run showed
 //! an expectation to be wrong, the case says so. Criteria in `open` are not predicted: the defect
@@ -17,21 +17,22 @@ use fathom_stacks::Stack;
 /// A controller with the verdicts expected before a run.
 struct Case {
     controller: &'static str,
-    /// Criteria that it must fail.
+    /// Criteria that the controller must fail.
     fails: &'static [&'static str],
-    /// Criteria without an expectation. It must not fail any other.
+    /// Criteria without an expectation. The controller must not fail any other criterion.
     open: &'static [&'static str],
 }
 
 const CASES: &[Case] = &[
-    // CUBIC grows by time, and on 64 kbps a round trip takes seconds: see docs/judge.md.
+    // CUBIC's window grows with time, and at 64 kbps a round trip takes seconds (see
+    // docs/judge.md).
     Case { controller: "cubic", fails: &["7.4"], open: &[] },
     // Reno takes long to fill a long path, also after losses that the link does not cause.
     Case { controller: "reno", fails: &[], open: &["6.4", "7.4", "7.5"] },
-    // Sends more than any queue holds. It was expected to fail 5.1.2 but does not: data that fit
-    // ten seconds of buffer are never lost, and among four flows CUBIC keeps the buffer nearly as
-    // full. It was expected to pass 6.1 but does not: nine packets in ten are lost at the shallow
-    // buffer.
+    // This controller sends more than any queue holds. It was expected to fail 5.1.2 but does not,
+    // because data that fit ten seconds of buffer are never lost. Among four flows, CUBIC keeps the
+    // buffer nearly as full. It was expected to pass 6.1 but does not: nine packets in ten are lost
+    // at the shallow buffer.
     Case {
         controller: "ignores-loss",
         fails: &[
@@ -40,7 +41,8 @@ const CASES: &[Case] = &[
         ],
         open: &["5.1.2", "5.1.4", "6.1", "6.3", "7.6", "7.11"],
     },
-    // At most ten packets per round trip: harmless, but useless on a fast or long path.
+    // This controller sends at most ten packets per round trip. It harms no flow but is too slow
+    // for a fast or long path.
     Case {
         controller: "never-grows",
         fails: &[
@@ -48,7 +50,7 @@ const CASES: &[Case] = &[
         ],
         open: &["5.1.4", "7.4", "7.6", "7.11"],
     },
-    // Two packets per round trip: even more so.
+    // This controller sends two packets per round trip and is even slower on a fast or long path.
     Case {
         controller: "halves-on-every-ack",
         fails: &[
@@ -56,10 +58,10 @@ const CASES: &[Case] = &[
         ],
         open: &["5.1.4", "7.4", "7.6", "7.11"],
     },
-    // Other flows get little, and much is lost if there are many such flows or if the capacity
-    // falls. It was expected to fail 5.1.2 and 5.1.4 but does not: its queue is 112% of CUBIC's,
-    // with a threshold of 110%; and a drop-tail queue takes from the first of two flows the
-    // capacity that the second needs.
+    // Other flows get little throughput beside this controller. Many packets are lost if there are
+    // many flows of it, or if the capacity falls. It was expected to fail 5.1.2 and 5.1.4 but does
+    // not. In 5.1.2 its queue is 112% of CUBIC's, near the threshold of 110%. In 5.1.4 a drop-tail
+    // queue takes from the first of two flows the capacity that the second flow needs.
     Case {
         controller: "starves-others",
         fails: &["5.1.1", "5.2.1", "5.2.2", "5.2.3", "7.1", "7.2"],
@@ -138,7 +140,7 @@ fn all_as_expected(only: &[&str]) -> League {
 }
 
 #[test]
-fn battery_fails_only_broken_controllers() {
+fn short_battery_fails_only_broken_controllers() {
     for case in
         CASES.iter().filter(|case| BROKEN.iter().any(|broken| broken.name == case.controller))
     {

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_are_clipped_to_the_bounds() {
+    fn confidence_intervals_are_clipped_to_the_bounds() {
         let of =
             |values: &[f64], bounds: Bounds| Estimate::of(values).unwrap().interval_within(&bounds);
         // With two seeds, half the width is 12.7 deviations over sqrt 2.

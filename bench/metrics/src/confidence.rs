@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn estimate_matches_hand_calculation() {
+    fn mean_and_interval_match_hand_calculation() {
         // Mean 5, squares 32, deviation sqrt(32/7) = 2.138089935; t(7) = 2.364624252.
         let e = Estimate::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
         assert_eq!((e.n, e.mean, e.deviation), (8, 5.0, Some(2.138_089_94)));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_match_students_table() {
+    fn interval_widths_match_students_t_table() {
         // The half width is t(n-1) s / sqrt n.
         for (n, t) in [(2, 12.706), (3, 4.303), (5, 2.776), (10, 2.262), (31, 2.042), (121, 1.980)]
         {
@@ -145,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn interval_matches_a_published_one() {
-        // DCA §3.3, its table 3-5: path 7 at 11:00, five runs, mean -13, deviation 7: (-21, -4), as
-        // rounded there.
+    fn confidence_interval_matches_dca_table_3_5() {
+        // Table 3-5 of DCA §3.3 has, for path 7 at 11:00 and five runs, a mean of -13, a deviation
+        // of 7 and the rounded interval (-21, -4).
         let deviations = [-1.0, 0.0, 1.0, 1.0, -1.0].map(|u: f64| -13.0 + 7.0 * u);
         let e = Estimate::of(&deviations).unwrap();
         assert_eq!((e.mean, e.deviation), (-13.0, Some(7.0)));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_has_no_interval() {
+    fn single_value_has_no_confidence_interval() {
         let e = Estimate::of(&[12.3]).unwrap();
         assert_eq!(
             (e.n, e.mean, e.deviation, e.half_width, e.interval()),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_cancel_common_effects_of_seeds() {
+    fn paired_differences_cancel_effects_common_to_a_seed() {
         let (a, b) = ([10.0, 20.0, 30.0], [9.0, 18.0, 27.0]);
         // Differences 1 2 3: mean 2, deviation 1, t(2) = 4.302653.
         let e = Estimate::of_differences(&a, &b).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn printed_digits_depend_on_the_interval() {
+    fn printed_digits_depend_on_the_width_of_the_interval() {
         let shown = |mean, half| {
             Estimate { n: 5, mean, deviation: Some(1.0), half_width: Some(half) }.to_string()
         };
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_an_empty_interval() {
+    fn equal_values_have_an_interval_of_zero_width() {
         let e = Estimate::of(&[5.0; 4]).unwrap();
         assert_eq!(
             (e.deviation, e.half_width, e.interval()),

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn dca_reacts_once_per_epoch() {
+    fn dca_replay_reacts_once_per_epoch() {
         // x 1, w 4. Sample 4: 20 against mean 12.5 and deviation 4.3, a reaction. Sample 5: 30
         // against 17.5 + 8.3, an event, but the epoch lasts. Samples 6 and 7: 30 against 22.5 and
         // 27.5, epoch not over. Sample 8: 30 against 30, epoch over. Sample 9: 40 against 32.5 +
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_within_a_round_trip_of_a_reaction_are_avoided() {
+    fn losses_within_an_rtt_after_a_dca_reaction_count_as_avoided() {
         // The reaction is at sample 4, at 40 ms, with a round trip of 20 ms: 60 ms is within it, 70
         // ms is not. Samples come every 10 ms.
         let rtts = [10, 10, 10, 10, 20, 20, 20, 20, 20];
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_with_a_delay_event_of_its_own_is_avoided_once() {
+    fn loss_with_its_own_delay_event_counts_as_avoided_only_once() {
         // The reaction is at sample 4, at 40 ms, with a round trip of 30 ms, so 70 ms is near.
         // Sample 6 is near and an event (60 against 35 + 18.0). Sample 8 is an event (90 against
         // 66.25 + 18.5) but too late to be near. Sample 9 is neither (85 against 77.5 + 11.5).
@@ -196,17 +196,17 @@ mod tests {
     }
 
     #[test]
-    fn short_series_have_no_reactions() {
+    fn short_rtt_series_have_no_dca_reactions() {
         assert_eq!(replay(&[], DelayEvent::default(), Epoch::Average), Replay::default());
         let counts = replay(&series(1..20, &[18]), DelayEvent::default(), Epoch::Average);
         assert_eq!(counts, Replay { losses: 1, ..Replay::default() });
     }
 
     #[test]
-    fn prediction_matches_hand_calculation() {
+    fn dca_throughput_prediction_matches_hand_calculation() {
         // p-loss 0.01, p-TD (100 + 350 - 50) / 10000 = 0.04, p-timeout 0.005. The rates are those
-        // of the model's own tests: 69.52446 and 38.15849 packets per second (25.19363 if every
-        // indication may time out); by the approximate model 70.65442 and 41.64358.
+        // of the model's own tests: 69.52446 and 38.15849 packets per second, or 25.19363 if every
+        // indication may time out. The approximate model gives 70.65442 and 41.64358.
         let counts = Counts { sent: 10_000, retransmits: 100, reactions: 350, avoided: 50 };
         let p = predict(&PATH, counts, Timeouts::OfLosses).unwrap();
         assert_eq!((p.p_loss, p.p_td, p.p_timeout), (0.01, 0.04, 0.005));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_data_give_no_prediction() {
+    fn missing_data_give_no_throughput_prediction() {
         let counts = Counts { sent: 100, retransmits: 0, reactions: 0, avoided: 0 };
         assert_eq!(predict(&PATH, counts, Timeouts::OfLosses), None, "no loss, no limit");
         let limited = SendRate { max_window: Some(12.0), ..PATH };
@@ -244,7 +244,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counts_stay_in_their_bounds(rtts in prop::collection::vec(20_u64..60, 0..200), step in 1_usize..5, start in any::<bool>()) {
+        fn counts_of_dca_replay_stay_within_bounds(rtts in prop::collection::vec(20_u64..60, 0..200), step in 1_usize..5, start in any::<bool>()) {
             let lost: Vec<usize> = (0..rtts.len()).step_by(step).collect();
             let epoch = if start { Epoch::Start } else { Epoch::Average };
             let s = series(rtts, &lost);

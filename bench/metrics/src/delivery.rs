@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_frames_are_found_among_others() {
+    fn stream_frames_are_found_among_other_frames() {
         // PING; stream 4 with offset 0x100 and length 3; PADDING; stream 0 without offset, up to
         // the end.
         let payload = [0x01, 0x0e, 0x04, 0x41, 0x00, 0x03, 7, 7, 7, 0x00, 0x00, 0x08, 0x00, 9, 9];
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_is_from_first_transmission_to_first_arrival() {
+    fn latency_runs_from_first_transmission_to_first_arrival() {
         let (sealed, mut delivery) = flow();
         let send = |delivery: &mut Delivery, at, tag, pieces: &[Piece]| {
             sealed.lock().note(&[tag; TAG], pieces.to_vec());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_of_other_flows_are_ignored() {
+    fn delivery_ignores_datagrams_of_other_flows() {
         let (sealed, mut delivery) = flow();
         sealed.lock().note(&[1; TAG], Vec::new());
         delivery.sent(ms(0), &datagram(1));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn unfetched_records_are_discarded() {
+    fn oldest_unfetched_packet_records_are_discarded() {
         let mut sealed = Sealed::default();
         for n in 0..REMEMBERED as u64 + 10 {
             let tag = [n.to_le_bytes(), [0; 8]].concat();

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_sharing_gives_a_step_at_100_percent() {
+    fn equal_sharing_gives_a_distribution_step_at_100_percent() {
         let groups = [group(&[&[1_000; 20][..]; 7])];
         for length in [1, 10, 20] {
             let f = fairness(&groups, length);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn multiples_of_five_percent_lie_in_their_own_bucket() {
+    fn share_of_exactly_30_percent_falls_into_its_own_bucket() {
         // A third of 10,000 bytes per second over 2.3 s is 7666.67 bytes, and 2300 bytes of it are
         // 30%, or 0.30000000000000004 in floating point.
         let thirds = GroupBytes { fair: 10_000.0 / 3.0, ..group(&[&[100; 23]]) };
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn distribution_matches_hand_calculation() {
+    fn distribution_of_shares_matches_hand_calculation() {
         // Two windows of four flows: 0, 30, 50, 320% and 4.9, 5, 30, 360.1%.
         let f = fairness(&[group(&[&[0, 49], &[300, 50], &[500, 300], &[3_200, 3_601]])], 1);
         let cdf: Vec<f64> = [0.0, 5.0, 25.0, 30.0, 45.0, 50.0, 315.0, 320.0, 360.0, 365.0]
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn long_windows_hide_short_unfairness() {
+    fn long_windows_hide_short_term_unfairness() {
         // Two flows take turns.
         let turns = [group(&[&[2_000, 0, 2_000, 0], &[0, 2_000, 0, 2_000]])];
         let (short, long) = (fairness(&turns, 1), fairness(&turns, 2));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_reported_per_group() {
+    fn fairness_is_reported_per_group() {
         // 25 Mbps are 3,125,000 bytes per second; 10 flows of 1500 bytes and 30 flows of 250 bytes:
         // 22,500 bytes if each flow sends one packet.
         let fair = fair_by_packets(3_125_000.0, &[(10, 1_500), (30, 250)]);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn short_rows_and_incomplete_windows_are_accepted() {
+    fn fairness_accepts_short_rows_and_incomplete_windows() {
         let f = Fairness::of(&[group(&[&[1_000; 25], &[1_000; 10]])], &WINDOWS).unwrap();
         let windows: Vec<_> = f.windows.iter().map(|w| (w.seconds, w.windows, w.min_max)).collect();
         // In 10 of 25 tenths both flows get something; of the two whole seconds, only in the first.
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_above_five_shares_have_no_point() {
+    fn flows_above_five_fair_shares_get_no_point_in_the_curve() {
         let f = fairness(&[group(&[&[5_000], &[5_001], &[u64::MAX / 2]])], 1);
         assert_eq!(at_most(&f.all, 500.0), 33.333);
         let text = serde_json::to_string(&f).unwrap();
@@ -385,7 +385,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn distributions_rise_from_0_to_100_percent(
+        fn distributions_of_shares_rise_from_0_to_100_percent(
             rows in prop::collection::vec(prop::collection::vec(0_u64..8_000, 40), 1..9),
             length in 1_usize..41,
         ) {

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_histogram_has_no_quantiles() {
+    fn empty_latency_histogram_has_no_quantiles() {
         let none = Latencies::default();
         assert_eq!((none.count(), none.mean(), none.quantile(0.5)), (0, None, None));
         assert_eq!(none.within(Duration::MAX), None);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn small_values_are_exact() {
+    fn small_latencies_are_stored_exactly() {
         // Up to 2 ms, every microsecond has its own bin.
         let l = of([100, 200, 300, 400]);
         assert_eq!(l.mean(), Some(Duration::from_micros(250)));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_durations_are_counted() {
+    fn latencies_of_zero_are_counted() {
         let l = of([0, 0, 0, 1_000]);
         assert_eq!(l.quantile(0.5), Some(Duration::ZERO));
         assert_eq!(l.within(Duration::ZERO), Some(0.75));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_capped_at_ten_hours() {
+    fn latencies_are_capped_at_ten_hours() {
         let mut l = of([1]);
         l.record(Duration::MAX);
         let max = l.distribution().max_ms;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_round_trip_through_json() {
+    fn latency_distributions_round_trip_through_json() {
         let d = of((1..5_000).map(|n| n * n)).distribution();
         let text = serde_json::to_string(&d).unwrap();
         assert_eq!(serde_json::from_str::<Distribution>(&text).unwrap(), d);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_rounded_to_significant_digits() {
+    fn stored_values_are_rounded_to_significant_digits() {
         assert_eq!(significant(123_456.7, 3), 123_000.0);
         assert_eq!(significant(-0.001_234_56, 3), -0.001_23);
         assert_eq!((significant(0.0, 3), significant(f64::INFINITY, 3)), (0.0, f64::INFINITY));
@@ -234,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn quantiles_match_sorted_samples(mut micros in prop::collection::vec(0_u64..10_000_000, 1..200), q in 0.01..1.0_f64) {
+        fn latency_quantiles_match_sorted_samples(mut micros in prop::collection::vec(0_u64..10_000_000, 1..200), q in 0.01..1.0_f64) {
             let l = of(micros.iter().copied());
             micros.sort_unstable();
             let rank = (q * micros.len() as f64).ceil() as usize;
@@ -243,7 +243,7 @@ mod tests {
         }
 
         #[test]
-        fn merged_histograms_equal_one_of_all_samples(
+        fn merged_histograms_equal_a_histogram_of_all_samples(
             a in prop::collection::vec(0_u64..1_000_000, 0..50),
             b in prop::collection::vec(0_u64..1_000_000, 0..50),
         ) {

@@ -225,7 +225,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_loss_after_a_rise_counts_as_predicted() {
+    fn loss_after_a_delay_rise_counts_as_predicted() {
         // 2 4 4 4 5 5 7 9: mean 5, deviation 2. At the 9, the mean of the last two is 8 > 7; at the
         // 7, the window is not full.
         let event = DelayEvent::new(2, 8).unwrap();
@@ -242,7 +242,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn default_windows_are_2_and_20_samples() {
+    fn delay_rise_windows_default_to_2_and_20_samples() {
         let rise = |losses: &[usize]| {
             let s = series((0..20).map(|n| if n < 19 { 50 } else { 52 }), losses);
             let i = indication(&s, DelayEvent::default());
@@ -256,7 +256,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn equal_rtts_are_not_a_rise() {
+    fn equal_rtts_do_not_count_as_a_delay_rise() {
         let mut s = series([0; 400], &(0..400).collect::<Vec<_>>());
         s.iter_mut().for_each(|s| s.rtt = Duration::from_micros(50_300));
         let m = LossDelay::of(&s, DelayEvent::default(), LAGS);
@@ -267,7 +267,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn lags_match_hand_calculation() {
+    fn rtts_by_lag_around_losses_match_hand_calculation() {
         // The mean is 30. Losses follow the 20 and the 50, which is the last sample.
         let s = series([10, 20, 30, 40, 50], &[1, 4]);
         let by_lag: Vec<(i32, f64, u64)> =
@@ -289,7 +289,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn distributions_cover_all_samples_and_those_before_losses() {
+    fn rtt_distributions_cover_all_samples_and_those_before_losses() {
         let s = series([10, 20, 30, 40, 50], &[0, 1, 4]);
         let m = LossDelay::of(&s, DelayEvent::default(), 1);
         // Before the first loss there is only one sample; the other two values are means of two
@@ -308,7 +308,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn empty_and_lossless_series_have_no_distribution() {
+    fn empty_and_lossless_rtt_series_have_no_loss_distribution() {
         let m = LossDelay::of(&[], DelayEvent::default(), LAGS);
         assert_eq!(
             (m.losses, m.indication.probability, m.lags.len(), m.all.count),
@@ -324,7 +324,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn integer_indication_agrees_with_floating_point(
+        fn integer_delay_rise_test_agrees_with_floating_point(
             rtts in prop::collection::vec(20_u64..100, 30..200), x in 1_usize..10, w in 1_usize..30, step in 1_usize..5,
         ) {
             let lost: Vec<usize> = (0..rtts.len()).step_by(step).collect();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_in_time_meet_the_deadline_without_freezes() {
+    fn media_frames_in_time_meet_the_deadline_without_freezes() {
         let outcome = outcome(&[Some(50); 40], 10_000);
         assert_eq!(
             (outcome.frames, outcome.met, outcome.freezes, outcome.frozen_ms),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn late_frame_delays_dependent_frames() {
+    fn late_media_frame_delays_dependent_frames() {
         let mut delays = [Some(10); 40];
         delays[12] = Some(300);
         let outcome = outcome(&delays, 10_000);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_frame_freezes_the_picture_until_the_next_i_frame() {
+    fn lost_media_frame_freezes_the_picture_until_next_i_frame() {
         let mut delays = [Some(10); 40];
         delays[2] = None;
         let outcome = outcome(&delays, 10_000);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_not_yet_due_are_not_counted() {
+    fn media_frames_not_yet_due_are_not_counted() {
         let mut delays = [Some(10); 40];
         delays[5..].fill(None);
         let outcome = outcome(&delays, 600);

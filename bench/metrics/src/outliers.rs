@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn median_is_the_middle_value() {
+    fn median_of_a_sample_is_its_middle_value() {
         assert_eq!((median(&[]), median(&[3.0])), (None, Some(3.0)));
         assert_eq!(
             (median(&[9.0, 1.0, 2.0]), median(&[4.0, 1.0, 9.0, 2.0])),
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn far_values_are_outliers_and_close_ones_are_not() {
+    fn values_far_from_the_median_are_outliers() {
         let mut values: Vec<f64> = (0..40).map(|i| 17.0 + f64::from(i % 15) * 0.1).collect();
         assert_eq!(outliers(&values), [0; 0]);
         for (place, value) in [(6, 27.0), (25, 30.0), (35, 2.0)] {

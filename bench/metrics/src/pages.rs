@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn views_and_objects_are_counted_separately_and_merge() {
+    fn page_views_and_objects_are_counted_separately_and_merge() {
         let (mut a, mut b) = (PageStats::default(), PageStats::default());
         a.loaded(Duration::from_millis(900), Duration::from_millis(500));
         a.object(Duration::from_millis(100));

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_needs_ten_samples_beyond_it() {
+    fn percentile_needs_ten_samples_beyond_it() {
         let needed: Vec<u64> =
             [0.5, 0.25, 0.75, 0.9, 0.95, 0.99, 0.999, 0.05].map(samples_for).to_vec();
         assert_eq!(needed, [1, 1, 1, 100, 200, 1_000, 10_000, 200]);

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_match_reference_vectors() {
+    fn pftk_rates_match_reference_vectors() {
         for (p, w, q, full, approximate) in [
             (0.001, 37.1693, 0.08485, 265.573, 267.835),
             (0.01, 12.1751, 0.27992, 69.5245, 70.6544),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_match_an_independent_evaluation() {
+    fn pftk_rates_match_an_independent_evaluation() {
         // Expected values were computed with plain powers in another language.
         assert!(near(
             PATH.full_of_two(0.04, 0.005, Timeouts::OfLosses).unwrap(),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_stay_valid_at_extreme_loss() {
+    fn pftk_rates_stay_valid_at_extreme_loss() {
         for rate in [SendRate::full, SendRate::approximate] {
             assert_eq!((rate(&PATH, 0.0), rate(&LIMITED, 0.0)), (None, Some(12.0 / 0.1)));
             for p in [1.0, 1.5, -0.1, f64::NAN, f64::INFINITY] {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn q_is_accurate_at_rare_losses() {
+    fn timeout_probability_is_accurate_at_rare_losses() {
         for w in [4.0, 37.0, 1e4] {
             assert!(near(timeout_probability(1e-15, w), 3.0 / w, 1e-9));
             assert!(near(timeout_probability(0.0, w), 3.0 / w, 1e-15));
@@ -248,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rate_falls_as_loss_rises(p in 1e-6..0.9_f64, more in 1.01..1.1_f64, window in prop::option::of(2.0..200.0_f64)) {
+        fn pftk_rate_falls_as_loss_rises(p in 1e-6..0.9_f64, more in 1.01..1.1_f64, window in prop::option::of(2.0..200.0_f64)) {
             let path = SendRate { max_window: window, ..PATH };
             prop_assert!(path.approximate(p * more) <= path.approximate(p));
             // The full model is continuous except for the step to the window limit; without a
@@ -259,7 +259,7 @@ mod tests {
         }
 
         #[test]
-        fn reactions_lower_and_avoided_timeouts_raise_the_rate(p in 1e-4..0.1_f64, reactions in 1e-4..0.1_f64, avoided in 0.0..1.0_f64) {
+        fn dca_reactions_lower_the_rate_and_avoided_timeouts_raise_it(p in 1e-4..0.1_f64, reactions in 1e-4..0.1_f64, avoided in 0.0..1.0_f64) {
             let left = p * (1.0 - avoided);
             let dca = |timeouts| PATH.full_of_two(left + reactions, left, timeouts);
             prop_assert!(dca(Timeouts::OfIndications) <= dca(Timeouts::OfLosses));

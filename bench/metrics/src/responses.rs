@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_and_means_are_those_of_the_samples() {
+    fn response_time_quantiles_and_means_match_the_samples() {
         let mut r = Responses::default();
         for i in 1..=1000u64 {
             r.add(Completed {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn large_responses_are_above_25_kilobytes() {
+    fn responses_above_25_kilobytes_count_as_large() {
         let mut r = Responses::default();
         let first_byte = Duration::from_millis(1);
         r.add(Completed { bytes: 25_000, took: Duration::from_millis(1), first_byte });

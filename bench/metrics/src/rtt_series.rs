@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_several_new_packets_give_samples() {
+    fn ack_frames_with_several_new_packets_give_rtt_samples() {
         let mut s = RttSampler::default();
         s.on_ack(ack(100, 2, 50));
         s.on_ack(ack(110, 1, 50)); // one packet: possibly a delayed acknowledgement
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_packet_marks_the_sample_before_it() {
+    fn lost_packet_marks_the_rtt_sample_before_it() {
         let mut s = RttSampler::default();
         for at in [100, 110, 120] {
             s.on_sent();
@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn losses_before_the_first_sample_mark_nothing() {
+    fn losses_before_the_first_rtt_sample_mark_nothing() {
         let mut s = RttSampler::default();
         s.on_lost(ms(5));
         assert_eq!(s.finish(), RttSeries { lost: 1, ..RttSeries::default() });
     }
 
     #[test]
-    fn long_series_end_at_a_limit() {
+    fn rtt_series_stops_growing_at_its_limit() {
         let mut s = RttSampler::default();
         for at in 0..SAMPLES as u64 + 5 {
             s.on_ack(ack(at, 2, 0));
@@ -204,14 +204,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_keeps_every_nanosecond(at in 0_u64..100_000 * 1_000_000_000, rtt in 0_u64..10_000_000_000, loss in any::<bool>()) {
+        fn rtt_sample_json_keeps_every_nanosecond(at in 0_u64..100_000 * 1_000_000_000, rtt in 0_u64..10_000_000_000, loss in any::<bool>()) {
             let sample = RttSample { at: Time::from_nanos(at), rtt: Duration::from_nanos(rtt), loss_follows: loss };
             let text = serde_json::to_string(&sample).unwrap();
             prop_assert_eq!(serde_json::from_str::<RttSample>(&text).unwrap(), sample);
         }
 
         #[test]
-        fn marks_match_a_linear_search(
+        fn loss_marks_match_a_linear_search(
             mut acks in prop::collection::vec(0_u64..1_000, 0..40),
             losses in prop::collection::vec(0_u64..1_000, 0..40),
         ) {

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn published_quantiles_have_their_p_values() {
+    fn two_sample_tests_reproduce_published_p_values() {
         // Kolmogorov: 1.358 at 5%; with 1000 values each, 1.358 sqrt(2 / 1000) = 0.0607, so 61 of
         // 1000 are just beyond it.
         let a: Vec<f64> = (0..1_000).map(f64::from).collect();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_distributions_are_rejected_at_the_nominal_rate() {
+    fn two_sample_tests_reject_equal_samples_at_nominal_rate() {
         let bounds = 0.02..0.08; // 5% of 400 rounds, within three deviations
         let ks = rejected(|rng| {
             kolmogorov_smirnov(&uniform(rng, 300, 1.0), &uniform(rng, 200, 1.0), 0.0).unwrap()
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn different_distributions_are_rejected() {
+    fn two_sample_tests_reject_different_distributions() {
         let differ = |rng: &mut Pcg64Mcg, resolution| {
             kolmogorov_smirnov(&uniform(rng, 1_000, 1.0), &uniform(rng, 1_000, 1.15), resolution)
                 .unwrap()

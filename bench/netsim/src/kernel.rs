@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_proc_are_read_by_their_columns() {
+    fn proc_net_udp_and_schedstat_lines_are_parsed_by_column() {
         let heading = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops";
         let line = "  731: 0100007F:115D 00000000:0000 07 00000000:00000A00 00:00000000 00000000  1000        0 48213 2 00000000c0ffee00 1742";
         assert_eq!((socket_drops(heading), socket_drops(line)), (None, Some((48_213, 1_742))));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn datagrams_that_a_full_buffer_drops_are_counted() {
+    fn datagrams_dropped_by_a_full_socket_buffer_are_counted() {
         let (from, to) =
             (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         let state = quinn_udp::UdpSocketState::new((&to).into()).unwrap();

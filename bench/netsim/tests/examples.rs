@@ -1,4 +1,4 @@
-//! The README's example runs, and is as short as the README says.
+//! Tests that the README's example runs, and that it is as short as the README says.
 
 #![cfg(feature = "quinn")]
 
@@ -7,11 +7,11 @@
 mod quinn;
 
 #[test]
-fn runs_of_a_quinn_application_repeat() {
+fn runs_of_a_quinn_application_are_repeatable() {
     quinn::main().expect("both runs have the same trace hash");
 }
 
 #[test]
-fn the_example_has_at_most_75_lines() {
+fn quinn_example_has_at_most_75_lines() {
     assert!(include_str!("../examples/quinn.rs").lines().count() <= 75);
 }

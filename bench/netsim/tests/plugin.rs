@@ -1,4 +1,4 @@
-//! Fathom's plug-in for quinn over the simulation.
+//! Tests of Fathom's plug-in for quinn over the simulation.
 
 #![cfg(feature = "quinn")]
 
@@ -98,7 +98,7 @@ fn run(controller: &str, wire: impl Fn(Plugin, SimHandle) -> Plugin) -> (u64, Re
 }
 
 #[test]
-fn with_the_endpoints_runtime_a_plug_in_is_deterministic() {
+fn plugin_on_the_simulated_runtime_is_deterministic() {
     for controller in ["sync:signal=either", "cubic", "vegas"] {
         let [first, second] =
             [(); 2].map(|()| run(controller, |plugin, sim| plugin.with_runtime(Arc::new(sim))));
@@ -111,7 +111,7 @@ fn with_the_endpoints_runtime_a_plug_in_is_deterministic() {
 }
 
 #[test]
-fn another_clock_than_the_stacks_is_reported() {
+fn plugin_reports_a_clock_that_differs_from_the_stacks() {
     let (_, report) = run("cubic", |plugin, _| plugin);
     assert!(report.clock_error > Duration::from_secs(1), "{:?}", report.clock_error);
 }

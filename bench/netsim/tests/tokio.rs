@@ -1,4 +1,4 @@
-//! tokio programs over the simulation.
+//! Tests of tokio programs that run over the simulation.
 
 #![cfg(all(feature = "quinn", feature = "tokio"))]
 
@@ -16,12 +16,12 @@ mod example;
 const LIMIT: Time = Time::from_millis(60_000);
 
 #[test]
-fn a_tokio_program_runs_twice_the_same() {
+fn tokio_program_runs_identically_twice() {
     example::main().expect("both runs have the same trace hash");
 }
 
 #[test]
-fn the_glue_has_25_lines_at_most() {
+fn tokio_example_has_at_most_25_lines_of_glue() {
     let text = include_str!("../examples/tokio.rs");
     let glue = text.split("fn simulate()").nth(1).and_then(|rest| rest.split("\n}\n").next());
     let lines = glue.expect("the function").lines().filter(|line| !line.is_empty()).count();
@@ -29,7 +29,7 @@ fn the_glue_has_25_lines_at_most() {
 }
 
 #[test]
-fn both_clocks_show_the_same_time() {
+fn tokio_and_simulation_clocks_show_the_same_time() {
     let mut executor = Executor::new();
     let sim = executor.sim();
     // The program begins at a time that is not a whole millisecond.
@@ -61,7 +61,7 @@ fn both_clocks_show_the_same_time() {
 }
 
 #[test]
-fn tasks_of_the_simulation_have_no_budget() {
+fn simulated_tasks_have_no_tokio_budget() {
     let mut executor = Executor::new();
     let sim = executor.sim();
     let program = async {
@@ -87,7 +87,7 @@ fn tasks_of_the_simulation_have_no_budget() {
 }
 
 #[test]
-fn a_program_that_waits_for_nothing_ends_at_the_limit() {
+fn program_that_waits_forever_ends_at_the_time_limit() {
     let mut executor = Executor::new();
     let sim = executor.sim();
     let limit = Time::from_millis(100);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_rate_is_proportional_to_the_on_time() {
+    fn mean_rate_of_on_off_source_is_proportional_to_on_time() {
         let exponential = |ms| Spell::Exponential { mean: MS * ms };
         let pareto = |ms| Spell::Pareto { mean: MS * ms, shape: 2.5 };
         for (on, off) in [
@@ -155,9 +155,9 @@ mod tests {
             let mut s = source(on, off);
             let packets = 100_000;
             let time: Duration = (0..packets).map(|_| s.gap()).sum();
-            // A quarter of the time at 100 packets/s. With 2000 cycles or more, the variation of a
-            // cycle's length (at most 1.1 of its mean) makes an error of 2.5%; twice that is
-            // allowed.
+            // The source sends 100 packets/s for a quarter of the time. With 2000 cycles or more,
+            // the variation of a cycle's length (at most 1.1 of its mean) makes an error of 2.5%;
+            // twice that is allowed.
             let rate = f64::from(packets) / time.as_secs_f64();
             assert!((rate / 25.0 - 1.0).abs() < 0.05, "{rate} packets/s for 25 with {on:?}");
             // The time on matches exactly, apart from the rest of the last on time.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_have_equal_gaps_while_on() {
+    fn on_off_source_sends_at_equal_gaps_while_on() {
         let mut s = source(
             Spell::Exponential { mean: MS * 10_000 },
             Spell::Exponential { mean: MS * 10_000 },
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_options_are_refused() {
+    fn invalid_on_off_source_options_are_refused() {
         let fine = source(Spell::Exponential { mean: MS }, Spell::Exponential { mean: MS }).options;
         assert!(OnOff { rate: Rate::from_bits_per_sec(0), ..fine }.check().is_err());
         assert!(OnOff { on: Spell::Exponential { mean: Duration::ZERO }, ..fine }.check().is_err());

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_grow_split_and_merge() {
+    fn packet_number_ranges_grow_split_and_merge() {
         assert_eq!(ranges(&[0, 1, 2]), [(0, 2)]);
         assert_eq!(ranges(&[0, 1, 5, 6]), [(5, 6), (0, 1)]);
         assert_eq!(ranges(&[0, 2, 1]), [(0, 2)]);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_ranges_are_forgotten() {
+    fn oldest_packet_number_ranges_are_discarded() {
         let odd: Vec<u32> = (0..10).map(|i| 2 * i + 1).collect();
         let kept = ranges(&odd);
         assert_eq!(kept.len(), MAX_RANGES);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn arrival_order_does_not_change_ranges() {
+    fn arrival_order_does_not_change_packet_number_ranges() {
         // All 720 orders of six numbers with gaps; the expected ranges follow from the set itself.
         let numbers = [0, 1, 2, 4, 5, 7];
         for mut code in 0..720 {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_packets_round_trip() {
+    fn packets_round_trip_through_storage() {
         let packet = Packet { number: 77, sent: Time::from_micros(123), size: 1392 };
         assert_eq!(
             read_data(store_data(9, &packet).as_slice()),

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_packet_waits_for_25_ms_from_the_first() {
+    fn unacknowledged_packet_is_acknowledged_after_25_ms() {
         let mut r = Receiver::new(AckOptions { every: 3, ..AckOptions::default() });
         assert!(!r.on_data(at(100), 0, at(90), false));
         assert_eq!(r.timeout(), Some(at(125)));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_is_answered_at_once() {
+    fn handshake_packet_is_acknowledged_at_once() {
         let mut r = Receiver::new(AckOptions::default()).with_handshake();
         assert!(r.on_data(at(10), 0, at(0), false));
         r.ack(at(10));

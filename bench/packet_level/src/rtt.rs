@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn initial_rtt_is_used_before_a_sample() {
+    fn initial_rtt_is_used_before_the_first_sample() {
         let rtt = RttEstimator::new(ms(25));
         // 333 + 4 * 166.5 + 25
         assert_eq!(rtt.probe_timeout(0), ms(1_024));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn smoothing_follows_rfc_9002() {
+    fn rtt_smoothing_follows_rfc_9002() {
         let mut rtt = RttEstimator::new(ms(25));
         rtt.sample(ms(80), ms(20));
         // The first sample is taken as it is, regardless of the acknowledgement delay; the

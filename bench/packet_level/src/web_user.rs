@@ -102,7 +102,7 @@ mod tests {
     const DRAWS: u32 = 200_000;
 
     #[test]
-    fn sizes_have_the_pareto_tail() {
+    fn web_transfer_sizes_have_a_pareto_tail() {
         let user = WebUser { cap: u32::MAX, ..WebUser::default() };
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         let sizes: Vec<u32> = (0..DRAWS).map(|_| user.draw_size(&mut rng)).collect();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_stay_below_the_cap() {
+    fn web_transfer_sizes_stay_below_the_cap() {
         let user = WebUser { cap: 40, ..WebUser::default() };
         let mut rng = Pcg64Mcg::seed_from_u64(2);
         let sizes: Vec<u32> = (0..10_000).map(|_| user.draw_size(&mut rng)).collect();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_size_matches_samples() {
+    fn computed_mean_transfer_size_matches_samples() {
         // Calculated by hand: (1.2 x 6 - 6^1.2 x 100^-0.2) / 0.2 = (7.2 - 8.58581 x 0.398107) /
         // 0.2 = 18.9099; with shape 1: 6 (1 + ln(100/6)).
         let user = WebUser { cap: 100, ..WebUser::default() };
@@ -135,8 +135,8 @@ mod tests {
         let mut rng = Pcg64Mcg::seed_from_u64(5);
         let mean =
             (0..DRAWS).map(|_| f64::from(user.draw_size(&mut rng))).sum::<f64>() / f64::from(DRAWS);
-        // Sizes are rounded down, which takes off half a packet. Allow four standard errors with a
-        // standard deviation below 30.
+        // Sizes are rounded down, which reduces the mean by half a packet. Allow four standard
+        // errors with a standard deviation below 30.
         assert!(
             (mean + 0.5 - user.mean_size()).abs() < 0.1 + 4.0 * 30.0 / f64::from(DRAWS).sqrt(),
             "{mean}"
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_times_are_uniform() {
+    fn idle_times_of_web_users_are_uniform() {
         let user = WebUser {
             idle: (Duration::from_secs(3), Duration::from_secs(5)),
             ..WebUser::default()
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_options_are_refused() {
+    fn invalid_web_user_options_are_refused() {
         let user = WebUser::default();
         assert_eq!(user.check(), Ok(()));
         assert!(WebUser { shape: 0.0, ..user }.check().is_err());

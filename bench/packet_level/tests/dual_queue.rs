@@ -1,4 +1,4 @@
-//! A scalable flow and a classic flow on a link with DualPI2 (RFC 9332).
+//! Tests of a scalable flow and a classic flow on a link with DualPI2 (RFC 9332).
 //!
 //! No controller of this project is scalable, so the test has a minimal sender that responds to
 //! marks like DCTCP (RFC 8257 §3.3), as RFC 9332 assumes for its coupling. After each round, the
@@ -6,19 +6,20 @@
 //! the window by half of that average, and each acknowledged round adds a packet.
 //!
 //! The bounds were set before the first run:
-//! - The windows of both flows are within a factor of two of each other. With k = 2 both are
-//!   proportional to `1 / p'`; they differ by the response of Reno and CUBIC to a probability.
+//! - The windows of both flows are within a factor of two of each other. With k = 2 both windows
+//!   are proportional to `1 / p'`. They differ by the response of Reno and CUBIC to a probability.
 //! - The mean wait in the low-latency queue is at most 1.5 ms, transmission included (RFC 9332
 //!   appendix A.1: marks begin at 0.8 ms, and all packets are marked from 1.2 ms on).
 //! - The mean wait in the classic queue is 10 to 20 ms (target: 15 ms).
 //! - At least 95% of the link is used.
 //!
 //! Two bounds were wrong and were changed after the first run:
-//! - The first was a bound on rates, and missed by 0.003 and 0.03 (CUBIC) at 20 ms. The coupling
-//!   makes windows equal, but the classic flow's round trip is longer by its wait, in that case 1.6
-//!   times as long.
-//! - A classic queue of 15 ms does not persist while one flow of 50 ms, or five of 100 ms, recover
-//!   from a reduction. In these cases the wait has only an upper bound.
+//! - The first bound was on rates. At 20 ms, the rates missed it by 0.003 (Reno) and 0.03 (CUBIC).
+//!   The coupling makes windows equal, but the wait in the classic queue makes the round trip of
+//!   the classic flow longer, in this case 1.6 times as long.
+//! - A classic queue of 15 ms does not persist while one flow with an RTT of 50 ms, or five flows
+//!   with an RTT of 100 ms, recover from a reduction. In these cases the wait has only an upper
+//!   bound.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -233,7 +234,7 @@ fn run(queue: &str, classic: &str, flows: usize, round_trip_ms: u64) -> Outcome 
 }
 
 #[test]
-fn scalable_and_classic_flows_share_the_link() {
+fn scalable_and_classic_flows_share_the_dualpi2_link() {
     for classic in ["reno", "cubic"] {
         for (flows, round_trip, fills) in
             [(1, 20, true), (1, 50, false), (5, 20, true), (5, 50, true), (5, 100, false)]

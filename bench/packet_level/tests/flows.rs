@@ -1,4 +1,4 @@
-//! Packet-level flows over simulated links.
+//! Tests of packet-level flows over simulated links.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use rand_pcg::Pcg64Mcg;
 
 const MBPS: u64 = 1_000_000;
 
-/// One bottleneck for the data; acknowledgements are only delayed.
+/// A bottleneck for the data. Acknowledgements are only delayed.
 struct Bottleneck {
     executor: Executor,
     sim: SimHandle,
@@ -87,7 +87,7 @@ fn web(group: GroupId, user: WebUser) -> PacketLevelFlow {
 }
 
 #[test]
-fn one_flow_fills_a_link() {
+fn one_packet_level_flow_fills_a_link() {
     let mut b = Bottleneck::droptail(10, 60, 15);
     let mut senders = PacketLevel::new(&b.sim, 1);
     senders.tcp(bulk(b.group, "reno")).unwrap();
@@ -137,10 +137,11 @@ fn throughput_falls_with_the_square_root_of_random_loss() {
         b.run(seconds);
         let r = senders.report().tcp[0];
         let rate = r.delivered as f64 / 1_437.0 / seconds as f64;
-        // 1 / (R sqrt(2 b p / 3)) packets per second. QUIC counts acknowledged bytes, so its window
-        // grows by one packet per RTT with or without delayed acknowledgements: b is 1. Random
-        // losses instead of losses at the top of every sawtooth give up to 7% more (1.31 instead of
-        // 1.22 in the square-root law); timeouts and rounds of recovery cost some throughput.
+        // The expected rate is 1 / (R sqrt(2 b p / 3)) packets per second. QUIC counts acknowledged
+        // bytes, so its window grows by one packet per RTT with or without delayed
+        // acknowledgements: b is 1. Random losses instead of losses at the top of every sawtooth
+        // give up to 7% more (1.31 instead of 1.22 in the square-root law); timeouts and rounds of
+        // recovery cost some throughput.
         let expected = 1.0 / (0.1 * (2.0 * p / 3.0).sqrt());
         println!("p {p}: {rate:.1} packets/s, the law says {expected:.1}");
         assert!((0.8..1.2).contains(&(rate / expected)), "p {p}: {rate} packets/s for {expected}");
@@ -148,7 +149,7 @@ fn throughput_falls_with_the_square_root_of_random_loss() {
 }
 
 #[test]
-fn equal_flows_share_equally() {
+fn two_equal_flows_share_a_link_equally() {
     let mut b = Bottleneck::droptail(10, 60, 15);
     let mut senders = PacketLevel::new(&b.sim, 1);
     for start in [0, 1_300] {
@@ -201,7 +202,7 @@ fn one_tcp_flow_fills_a_link() {
 }
 
 #[test]
-fn equal_tcp_flows_share_equally() {
+fn two_equal_tcp_flows_share_a_link_equally() {
     for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
         let mut b = Bottleneck::droptail(10, 60, 15);
         let mut senders = PacketLevel::new(&b.sim, 1);
@@ -218,12 +219,12 @@ fn equal_tcp_flows_share_equally() {
 }
 
 #[test]
-fn max_window_is_respected() {
+fn max_window_limits_the_throughput_of_a_flow() {
     let mut b = Bottleneck::droptail(100, 100, 50);
     let mut senders = PacketLevel::new(&b.sim, 1);
     senders.tcp(PacketLevelFlow { max_window: Some(12), ..bulk(b.group, "reno") }).unwrap();
     b.run(60);
-    // 12 packets per 100 ms of RTT plus 0.12 ms for each packet on the link.
+    // The rate is 12 packets per RTT. The RTT is 100 ms plus 0.12 ms for each packet on the link.
     let rate = senders.report().tcp[0].delivered as f64 / 1_437.0 / 60.0;
     assert!((114.0..=120.0).contains(&rate), "{rate} packets/s for 120");
     assert_eq!(b.sim.link_stats(b.link).dropped, 0);
@@ -303,7 +304,7 @@ fn five_hundred_web_users_offer_the_expected_load() {
     let report = senders.report();
     let r = report.tcp_total();
     assert!(report.tcp.iter().all(|flow| flow.done > 0), "a user got nothing");
-    // Within four standard errors of the mean. Idle times: 1 to 4 s.
+    // The bound is four standard errors of the mean. Idle times are 1 to 4 s.
     let n = r.idles as f64;
     let idle = r.idle.as_secs_f64() / n;
     assert!((idle - 2.5).abs() < 4.0 * (9.0 / 12.0 / n).sqrt(), "{idle} s");
@@ -323,7 +324,7 @@ fn five_hundred_web_users_offer_the_expected_load() {
 }
 
 #[test]
-fn transfers_use_fresh_connections_unless_persistent() {
+fn transfers_use_new_connections_unless_persistent() {
     let run = |connections, handshake| {
         let mut b = Bottleneck::droptail(100, 300, 50);
         let mut senders = PacketLevel::new(&b.sim, 3);
@@ -361,8 +362,9 @@ fn udp_packets_arrive_at_the_configured_rate() {
         .unwrap();
     b.run(1_000);
     let r = senders.report().udp[0];
-    // 1000 packets of 1000 bytes a second for a quarter of the time, with 2500 cycles. The bound is
-    // four standard errors of a ratio of exponentials: sqrt(2 / n) times the fraction of time off.
+    // The source sends 1000 packets of 1000 bytes per second for a quarter of the time, in 2500
+    // cycles. The bound is four standard errors of a ratio of exponentials: sqrt(2 / n) times the
+    // fraction of time off.
     let share = r.sent as f64 / 1_000.0 / 1_000.0;
     assert!((share / 0.25 - 1.0).abs() < 4.0 * (2.0 / 2_500_f64).sqrt() * 0.75, "{share}");
     assert_eq!(r.wire_bytes, r.sent * u64::from(972 + WIRE_OVERHEAD));
@@ -371,7 +373,7 @@ fn udp_packets_arrive_at_the_configured_rate() {
 }
 
 #[test]
-fn marks_replace_drops_of_ecn_capable_flows() {
+fn ecn_marks_replace_drops_for_ecn_capable_flows() {
     let spec = RedSpec { ecn: true, ..RedSpec::default() };
     let queue = QueueSpec::Red(spec);
     let rate = Rate::from_bits_per_sec(10 * MBPS);
@@ -453,11 +455,11 @@ fn both(controller: &str, bytes: u64, limit: usize) -> (f64, f64) {
 }
 
 #[test]
-fn a_packet_level_flow_is_as_fast_as_quinn() {
+fn packet_level_flow_is_as_fast_as_quinn() {
     // The path holds 26 packets. A queue of 60 packets keeps the link busy; with a queue of 8
-    // packets every sawtooth reduces the rate. Vegas is left out: it holds 1 to 3 packets in the
-    // queue relative to the smallest RTT it ever saw, so its throughput alone on this link depends
-    // on the sizes of a connection's first packets.
+    // packets every sawtooth reduces the rate. Vegas is left out, because it holds 1 to 3 packets
+    // in the queue relative to the smallest RTT that it ever saw. Its throughput alone on this link
+    // therefore depends on the sizes of a connection's first packets.
     for (controller, limit) in ["reno", "cubic", "dca"]
         .into_iter()
         .flat_map(|controller| [(controller, 60), (controller, 8)])
@@ -478,7 +480,7 @@ fn cpu() -> Duration {
 }
 
 #[test]
-fn packets_cost_little_cpu_time() {
+fn packet_level_simulation_uses_little_cpu_time_per_packet() {
     let mut b = Bottleneck::droptail(150, 200, 33);
     let mut senders = PacketLevel::new(&b.sim, 3);
     for _ in 0..2_200 {
@@ -490,7 +492,7 @@ fn packets_cost_little_cpu_time() {
     let (cpu_before, packets_before) = (cpu(), b.sim.net_stats().sent);
     b.run(35);
     let (spent, packets) = (cpu() - cpu_before, b.sim.net_stats().sent - packets_before);
-    // The count includes data and acknowledgements; every data packet also crosses a link.
+    // The count includes data packets and acknowledgements. Every data packet also crosses a link.
     let each = spent.as_secs_f64() / packets as f64;
     println!(
         "2200 web users: {packets} packets, {:.0} ns of CPU each; link {:.3}",

@@ -333,7 +333,7 @@ mod tests {
     use Verdict::{Held, Inapplicable, NotHeld, NotInRegime, Undecided};
 
     #[test]
-    fn a_single_seed_must_exceed_the_margin() {
+    fn difference_in_a_single_seed_must_exceed_the_margin() {
         assert_eq!(more(&[(106.0, 100.0)], 5.0), Held);
         assert_eq!(more(&[(104.0, 100.0)], 5.0), Undecided);
         assert_eq!(more(&[(94.0, 100.0)], 5.0), NotHeld);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn several_seeds_are_judged_by_their_interval() {
+    fn difference_over_several_seeds_is_judged_by_its_interval() {
         // Differences 1 2 3: mean 2, half width t(2) / sqrt 3 = 2.48; the margin is not used.
         assert_eq!(more(&[(10.0, 9.0), (20.0, 18.0), (30.0, 27.0)], 0.0), Undecided);
         // Differences 2 2.5 3: mean 2.5, half width 1.24.
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn equality_is_decided_by_tolerance_and_interval() {
+    fn equality_is_judged_by_tolerance_and_interval() {
         assert_eq!(same(&[(100.0, 101.0)], 2.0, 0.5), Held);
         assert_eq!(same(&[(100.0, 102.0)], 2.0, 0.5), Undecided);
         assert_eq!(same(&[(100.0, 103.0)], 2.0, 0.5), NotHeld);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_inside_the_interval_decides_nothing() {
+    fn limit_inside_the_interval_leaves_a_claim_undecided() {
         // Mean 10, deviation 1, three seeds: the half width is 4.303 / sqrt 3 = 2.484.
         let values = seeds([9.0, 10.0, 11.0]);
         let verdicts = [7.5, 7.6, 10.0, 12.4, 12.5].map(|limit| above(&values, limit));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_without_a_margin_decides_nothing() {
+    fn single_run_without_a_margin_leaves_a_claim_undecided() {
         let [ten, one] = [10.0, 1.0].map(|value| seeds([value]));
         assert_eq!(
             (exceeds(&ten, &one), above(&ten, 1.0), below(&ten, 99.0)),
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn opposite_of_unknown_is_unknown() {
+    fn opposite_of_an_undecided_verdict_is_the_same_verdict() {
         let unknown = [Undecided, Inapplicable, NotInRegime];
         assert_eq!(unknown.map(opposite), unknown);
         assert_eq!([Held, NotHeld].map(opposite), [NotHeld, Held]);
@@ -427,7 +427,7 @@ mod tests {
         claim("c", "s", &[]).says("x").test("y").asks(|_| Finding::new(Held, "1 against 2"));
 
     #[test]
-    fn a_claim_outside_its_regime_is_not_judged() {
+    fn claim_outside_its_valid_regime_is_not_judged() {
         let of = |check: ClaimCheck| {
             let claim = check.claim(&Results::default()).unwrap();
             (claim.verdict, claim.reason, claim.found)
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_without_runs_is_kept_until_its_test_changes() {
+    fn verdict_without_runs_is_kept_until_its_test_changes() {
         let kept = || Claim {
             verdict: NotHeld,
             found: "3 against 4".into(),
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_part_outweighs_a_part_outside_its_regime() {
+    fn failed_part_of_a_claim_outweighs_a_part_outside_its_regime() {
         let part = |verdict, missed: &[(&str, &str)]| {
             Finding::new(verdict, "n")
                 .unless(missed.iter().map(|(run, cause)| Reason::of(*run, *cause)).collect())
@@ -475,7 +475,7 @@ mod tests {
             both([part(Held, &[]), part(NotHeld, &[("a", "idle")])]),
             (NotInRegime, "idle: a".to_owned())
         );
-        // One failed part in its regime is enough.
+        // One failed part within its regime is enough for the claim to fail.
         assert_eq!(
             both([part(NotHeld, &[]), part(Held, &[("a", "idle")])]),
             (NotHeld, "idle: a".to_owned())

@@ -151,7 +151,7 @@ mod tests {
     /// Writes the file of runs from results of the studies in a folder:
     /// `FATHOM_NOISE=DIR FATHOM_WRITE=1`, after `fathom plan run STUDY --results DIR`.
     #[test]
-    fn runs_file_matches_the_studies() {
+    fn noise_runs_file_matches_the_studies() {
         let Some(folder) = std::env::var_os("FATHOM_NOISE") else { return };
         let of = |name: &'static str, result: StudyRunResult| {
             let numbers = all().into_iter().filter(|noise| noise.study == name);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_file_names_shipped_studies_only() {
+    fn noise_runs_file_names_only_shipped_studies() {
         assert!(!RUNS.is_empty(), "bench/results/noise/runs.json cannot be read");
         for run in RUNS.iter() {
             assert!(shipped(&run.study).is_some(), "{}", run.study);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn margins_are_the_largest_differences() {
+    fn noise_margins_are_the_largest_differences() {
         // Values from 2 to 2.5: a spread of 0.5, or an eighth of the mean of 4.
         let absolute = Noise::absolute("s", "n", |_| None);
         let relative = Noise { relative: true, ..absolute };

@@ -267,7 +267,7 @@ mod tests {
     use crate::testing::{self, PAPERS};
 
     #[test]
-    fn a_record_names_the_command_that_reproduces_it() {
+    fn record_names_the_command_that_reproduces_it() {
         let figures = ["5".to_owned(), "3-4".to_owned()];
         let wanted = select(&PAPERS[0], &figures, &[]).unwrap();
         let overrides = Overrides {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn judging_a_record_again_does_not_change_it() {
+    fn rejudged_record_is_unchanged() {
         let (record, results) = made();
         assert_eq!(record.clone().again(&PAPERS[0], &results), record);
         assert!(record.stale.is_empty());
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_are_computed_again_from_stored_results() {
+    fn verdicts_are_recomputed_from_stored_results() {
         let (now, results) = made();
         let mut old = now.clone();
         let claim = &mut old.report.claims[0];
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_since_the_record_are_listed() {
+    fn record_lists_changes_made_since_it_was_stored() {
         let (mut record, results) = made();
         record.changes.clear();
         record.studies[0].fingerprint = "00".into();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn only_requested_artefacts_are_reported() {
+    fn report_contains_only_the_requested_figures_and_tables() {
         let wanted = select(&PAPERS[0], &["5".to_owned()], &[]).unwrap();
         let overrides = Overrides { scale: 1.0, seeds: Some(1), stack: None };
         let ran: Vec<_> = overrides

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn selection_takes_names_lists_and_ranges_in_paper_order() {
+    fn figures_and_tables_are_selected_by_name_list_or_range() {
         // table 1, figure 3-4, figure 5, figure 4.4-4.7, figure 10, figure A
         assert_eq!(ids(&[], &[]).unwrap().len(), 6);
         assert_eq!(ids(&["5"], &["1"]).unwrap(), ["table 1", "figure 5"]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_artefacts_list_the_known_ones() {
+    fn error_for_an_unknown_figure_lists_the_known_figures() {
         for (figures, tables, wrong) in [
             (&["6"][..], &[][..], "figure '6'"),
             (&["5,"], &[], "figure ''"),

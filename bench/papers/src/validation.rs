@@ -470,7 +470,7 @@ mod tests {
     use Verdict::{Held, NotHeld, Undecided};
 
     #[test]
-    fn a_band_is_judged_by_the_mean() {
+    fn validation_band_is_judged_by_the_mean() {
         let of = |values: &[f64], low, high| band(&seeds(values.iter().copied()), low, high);
         assert_eq!(of(&[9.0, 10.0, 11.0], 9.5, 10.5), Held);
         // The half width is 2.48.

@@ -123,7 +123,7 @@ mod tests {
 
     /// Runs of fixed length, or flows that start over a fixed time, would violate this.
     #[test]
-    fn smallest_scale_of_every_paper_is_quick() {
+    fn every_paper_at_the_smallest_scale_takes_under_a_minute() {
         let quick = Overrides { scale: 0.002, ..FULL };
         for paper in crate::PAPERS {
             let wanted: Vec<&ArtefactSpec> = paper.artefacts.iter().collect();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_studies_are_listed_once() {
+    fn study_shared_by_several_artefacts_is_run_once() {
         let wanted: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
         let names =
             |work: Vec<StudyWork>| work.into_iter().map(|w| w.study.name).collect::<Vec<_>>();
@@ -142,11 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn overrides_change_the_runs_and_are_checked() {
+    fn overrides_of_scale_seeds_and_stack_are_checked_and_applied() {
         let wanted = [&PAPERS[0].artefacts[0]];
         let overrides = Overrides { scale: 0.1, seeds: Some(2), stack: Some(Stack::Noq) };
         let work = overrides.work(&wanted).unwrap();
-        // 18 numbers of flows, two systems (SDC §3.1), two seeds.
+        // There are 18 numbers of flows, two systems (SDC §3.1), and two seeds.
         assert_eq!(work[0].runs.len(), 72);
         assert!(work[0].runs.iter().all(|run| run.scenario.stacks() == [Stack::Noq]));
         let error = Overrides { scale: 2.0, ..FULL }.work(&wanted).unwrap_err();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn list_counts_shared_studies_once() {
+    fn reproduce_list_counts_each_shared_study_once() {
         let text = list(PAPERS, &Overrides { seeds: Some(1), ..FULL }, 2).unwrap();
         for wanted in PAPERS[0].artefacts {
             assert!(text.contains(wanted.id) && text.contains(wanted.shows), "{text}");

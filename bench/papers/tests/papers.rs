@@ -2,9 +2,9 @@
 //! figures, equal to those generated now.
 //!
 //! `fathom reproduce PAPER --store bench/results` stores results.
-//! `FATHOM_WRITE=1 cargo test -p fathom-papers --test papers` judges them again with the current
-//! predicates, using the runs in `bench/results/cells` as far as they exist, and rewrites pages and
-//! figures. Without the variable, the test only compares.
+//! `FATHOM_WRITE=1 cargo test -p fathom-papers --test papers` judges the results again with the
+//! current predicates and rewrites pages and figures. It uses the runs in `bench/results/cells` as
+//! far as they exist. Without the variable, the test only compares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -133,7 +133,7 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
 }
 
 #[test]
-fn stored_runs_cover_whole_papers() {
+fn stored_runs_exist_for_all_studies_of_a_paper_or_for_none() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results");
     let mut judged = BTreeSet::new();
     for (file, text) in files(&results, "json") {
@@ -160,7 +160,7 @@ fn stored_runs_cover_whole_papers() {
 /// Under an earlier rule a failed request counted as a response; such results must not be taken for
 /// current ones.
 #[test]
-fn stored_runs_completed_the_responses_they_count() {
+fn stored_runs_count_only_completed_responses() {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/cells");
     let mut found = 0;
     for (name, text) in shipped_studies() {
@@ -187,7 +187,7 @@ fn stored_runs_completed_the_responses_they_count() {
 }
 
 #[test]
-fn pages_and_figures_match_the_results() {
+fn paper_pages_and_figures_match_the_stored_results() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let papers: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
     let faults = faults(&root, &papers, std::env::var_os("FATHOM_WRITE").is_some());
@@ -196,7 +196,7 @@ fn pages_and_figures_match_the_results() {
 
 /// Tests the comparison itself, on a handmade record.
 #[test]
-fn stale_missing_and_extra_files_are_found() {
+fn stale_missing_and_extra_result_files_are_found() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("papers");
     let _ = fs::remove_dir_all(&root);
     let Places { results, figures: drawings, pages } = places(&root);

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_encoded_as_documented() {
+    fn qlog_events_are_encoded_as_documented() {
         let metrics = Metrics {
             latest_rtt: Some(Duration::from_micros(20_500)),
             congestion_window: Some(14_720),
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changed_metrics_and_samples_are_written() {
+    fn only_changed_metrics_and_samples_are_logged() {
         let rtt = Some(Duration::from_millis(20));
         let first = Metrics {
             latest_rtt: rtt,
@@ -454,13 +454,13 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_rfc_3339() {
+    fn qlog_dates_are_formatted_as_in_rfc_3339() {
         let at = |seconds: u64, millis: u64| {
             rfc3339(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(millis))
         };
         assert_eq!(at(0, 0), "1970-01-01T00:00:00.000Z");
-        // The last second of a leap day and the first after it; a century that is no leap year; a
-        // recent date.
+        // The dates are the last second of a leap day, the first second after it, a date in a
+        // century year that is no leap year, and a recent date.
         assert_eq!(at(951_868_799, 5), "2000-02-29T23:59:59.005Z");
         assert_eq!(at(951_868_800, 0), "2000-03-01T00:00:00.000Z");
         assert_eq!(at(4_107_542_400, 0), "2100-03-01T00:00:00.000Z");

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_connection_gets_a_new_file() {
+    fn each_connection_gets_a_new_log_file() {
         let dir = tempfile::tempdir().unwrap();
         let folder = LogFolder::open(&dir.path().join("logs")).unwrap();
         for id in ["aa01", "aa01", "../b\u{e9}", ""] {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_disk_drops_and_counts_events() {
+    fn events_dropped_because_of_a_slow_disk_are_counted() {
         let (folder, memory, release) = held(LogLimits::default());
         let log = folder.begin(header("cc"));
         let more = 7;
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_disk_blocks_no_logger() {
+    fn stalled_disk_blocks_no_logger() {
         let open = 50;
         let (folder, _, release) = held(LogLimits { open, ..LogLimits::default() });
         // More messages than fit the queue: a blocking call would never return, because nothing is
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_bytes_of_a_folder_are_limited() {
+    fn files_and_bytes_of_a_log_folder_are_limited() {
         let dir = tempfile::tempdir().unwrap();
         let folder =
             LogFolder::open_bounded(dir.path(), LogLimits { files: 3, ..LogLimits::default() })
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unwritable_folder_is_reported_at_once() {
+    fn unwritable_log_folder_is_reported_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn logging_after_finish_is_a_no_op() {
+    fn logging_after_finish_has_no_effect() {
         let dir = tempfile::tempdir().unwrap();
         let folder = LogFolder::open(dir.path()).unwrap();
         let log = folder.begin(header("dd"));

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_round_trips_through_text() {
+    fn qlog_title_round_trips_through_text() {
         for (stack, controller) in
             [("quinn", "sync:signal=either"), ("noq", "native:cubic"), ("quiche", "a with b")]
         {

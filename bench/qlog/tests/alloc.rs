@@ -1,5 +1,5 @@
-//! Cost on the packet path: logging an event allocates nothing, as measured by a counting global
-//! allocator.
+//! Tests the cost on the packet path: logging an event allocates nothing, as a counting global
+//! allocator shows.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use allocation_counter::measure;
 use fathom_qlog::{Event, LogFolder, Metrics, PacketsLost, TraceHeader, VantagePoint};
 
 #[test]
-fn events_allocate_nothing() {
+fn logging_an_event_allocates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let folder = LogFolder::open(dir.path()).unwrap();
     let log = folder.begin(TraceHeader {

@@ -1,5 +1,6 @@
-//! Logs as written by seven stacks. The texts were written by hand from each stack's code and
-//! documentation. They have the stack's header, names, units and layout, and a few events each.
+//! Tests with logs as seven stacks write them. The texts were written by hand from each stack's
+//! code and documentation. They have the stack's header, names, units and layout, and a few events
+//! each.
 
 use fathom_qlog::{
     Direction, LoggedEvent, PacketNumberSpace, ParsedEvent, ParsedMetrics, Phase, ReadError,
@@ -61,7 +62,7 @@ const AIOQUIC: &str = r#"{"qlog_format":"JSON","qlog_version":"0.3","traces":[{"
 {"data":{"packet_number":2,"type":"1RTT"},"name":"recovery:packet_lost","time":1030.0}
 ],"vantage_point":{"name":"aioquic","type":"client"}}]}"#;
 
-/// mvfst: arrays of strings, microseconds, its own names; the settings come after the events.
+/// mvfst: arrays of strings, microseconds, names of its own, and settings after the events.
 const MVFST: &str = r#"{"qlog_version":"draft-00","title":"mvfst qlog","summary":{"trace_count":1},"traces":[{"events":[
 ["100","transport","packet_sent",{"header":{"packet_number":11,"packet_size":1252},"packet_type":"1RTT","frames":[{"frame_type":"stream","stream_id":"0","offset":"0","length":"1000","fin":false}]}],
 ["20100","recovery","metric_update",{"latest_rtt":20000,"min_rtt":19000,"smoothed_rtt":20000,"ack_delay":12}],
@@ -138,10 +139,10 @@ fn logs_of_quinn_and_noq_are_read() {
 }
 
 #[test]
-fn a_recorded_quinn_log_has_the_rtts_of_its_path() {
+fn recorded_quinn_log_has_the_rtts_of_its_path() {
     let (all, summary, _) = seen(include_str!("logs/quinn-0.11.sqlog"));
     assert_eq!((summary.events, summary.connections), (543, 1));
-    // The first round trip is the initial 333 ms of RFC 9002, which is not a sample. The path's
+    // The first RTT in the log is the initial 333 ms of RFC 9002, which is not a sample. The path's
     // round trip is 40 ms, and its queue fills.
     let rtts = rtts(&all);
     assert!(
@@ -205,7 +206,7 @@ fn json_lines_and_draft_00_are_read() {
 }
 
 #[test]
-fn malformed_records_are_skipped_and_their_lines_named() {
+fn malformed_records_are_skipped_and_reported_by_line() {
     let broken = QUINN.replacen("\"time\":24.0,", "\"time\":24.0,,", 1);
     let (all, summary, _) = seen_in(broken.as_bytes()).unwrap();
     let malformed = summary.malformed.unwrap();
@@ -226,7 +227,7 @@ fn malformed_records_are_skipped_and_their_lines_named() {
 }
 
 #[test]
-fn other_files_are_rejected_in_one_line() {
+fn files_that_are_not_logs_are_rejected_in_one_line() {
     for (bytes, says) in [
         (&b""[..], "empty"),
         (b"GIF89a", "begins neither"),
@@ -247,7 +248,7 @@ fn other_files_are_rejected_in_one_line() {
 }
 
 #[test]
-fn every_stack_exports_to_qvis() {
+fn logs_of_every_stack_are_exported_to_qvis() {
     for (text, events) in [(QUINN, 4), (QUICHE, 3), (PICOQUIC, 3), (MVFST, 4), (AIOQUIC, 4)] {
         let from = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(from.path(), text).unwrap();
@@ -282,12 +283,12 @@ mod any {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn log_reader_never_panics_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let _ = seen_in(&bytes);
         }
 
         #[test]
-        fn corrupted_logs_never_panic(
+        fn log_reader_never_panics_on_corrupted_logs(
             which in 0_usize..7,
             places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
             cut in any::<prop::sample::Index>(),

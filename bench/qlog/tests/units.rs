@@ -1,5 +1,5 @@
-//! Units are those shown by a log's own packets, whatever the log declares. The same connection in
-//! every unit gives the same numbers, and one warning about the conversion.
+//! Tests that units are derived from a log's own packets, whatever the log declares. The same
+//! connection in every unit must give the same numbers, and one warning about the conversion.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ fn same(found: &[(f64, f64)], truth: &[(f64, f64)]) -> bool {
 }
 
 #[test]
-fn seconds_of_released_quinn_become_milliseconds() {
+fn seconds_in_logs_of_released_quinn_become_milliseconds() {
     let (seconds, summary) = rtts(&fixture("small-seconds.sqlog"));
     let (millis, plain) = rtts(&fixture("small-ms.sqlog"));
     assert!(same(&seconds, &millis) && (millis[0].1 - 40.0).abs() < 1e-9, "{seconds:?}");
@@ -48,7 +48,7 @@ fn seconds_of_released_quinn_become_milliseconds() {
 }
 
 #[test]
-fn logs_may_use_different_units_for_times_and_rtts() {
+fn log_may_use_different_units_for_times_and_rtts() {
     let (found, summary) = rtts(&fixture("quicx-two-header-lines.qlog"));
     assert!((found[0].0 - 40.0).abs() < 1e-9 && (found[0].1 - 40.0).abs() < 1e-9, "{:?}", found[0]);
     assert!(
@@ -59,7 +59,7 @@ fn logs_may_use_different_units_for_times_and_rtts() {
 }
 
 #[test]
-fn compressed_fixtures_of_another_encoder_are_read() {
+fn logs_compressed_by_other_encoders_are_read() {
     let [gzip, zstd] =
         ["tokio-quiche.sqlog.gz", "tokio-quiche.sqlog.zst"].map(|name| rtts(&fixture(name)));
     assert!(same(&gzip.0, &zstd.0) && gzip.0.len() == 392, "{}", gzip.0.len());
@@ -162,7 +162,7 @@ const EVIDENCE: [Has; 5] =
     [Has::AckFrames, Has::BytesInFlight, Has::PacketsSent, Has::InitialRtt, Has::FirstAnswer];
 
 #[test]
-fn round_trips_in_every_unit_become_milliseconds() {
+fn rtts_in_every_unit_become_milliseconds() {
     for has in EVIDENCE {
         let (truth, plain) = read_text(&made(has, "", 40.0, 1.0, 1.0));
         assert!(
@@ -207,7 +207,7 @@ fn event_times_in_an_undeclared_unit_are_converted() {
 }
 
 #[test]
-fn implausible_round_trips_without_evidence_are_labelled() {
+fn implausible_rtts_without_other_evidence_are_labelled() {
     for (rtts, says) in [(1e-3, "40 ms"), (1e3, "40 ms")] {
         let (_, summary) = read_text(&made(Has::Metrics, "", 40.0, 1.0, rtts));
         let [warning] = &summary.warnings[..] else { panic!("{rtts}: {:?}", summary.warnings) };
@@ -217,14 +217,14 @@ fn implausible_round_trips_without_evidence_are_labelled() {
 }
 
 #[test]
-fn round_trips_that_contradict_packets_are_labelled() {
+fn rtts_that_contradict_the_packets_are_labelled() {
     let (_, summary) = read_text(&made(Has::AckFrames, "", 40.0, 1.0, 1.0 / 30.0));
     let [warning] = &summary.warnings[..] else { panic!("{:?}", summary.warnings) };
     assert!(warning.contains("contradict"), "{warning}");
 }
 
 #[test]
-fn sub_millisecond_rtts_are_kept() {
+fn rtts_below_a_millisecond_are_kept() {
     for has in [Has::AckFrames, Has::BytesInFlight, Has::FirstAnswer] {
         let (found, summary) = read_text(&made(has, "", 0.3, 1.0, 1.0));
         assert!(

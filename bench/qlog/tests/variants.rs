@@ -1,5 +1,6 @@
-//! One connection, written in all variants of logs: layout, units, headers, order, byte order mark,
-//! compression. Each variant gives the same events, with a warning if something was converted.
+//! One connection is written in all variants of logs, which differ in layout, units, headers,
+//! order, byte order mark and compression. Each variant must give the same events, with a warning
+//! if something was converted.
 
 use std::io::Write;
 use std::path::Path;
@@ -140,7 +141,7 @@ fn packed(text: &[u8], packed: Packed) -> Vec<u8> {
         Packed::Gzip => gzip(text),
         Packed::GzipInTwo => [gzip(head), gzip(tail)].concat(),
         Packed::Zstd => zstd(text),
-        // A skippable frame between the two frames.
+        // Insert a skippable frame between the two frames.
         Packed::ZstdInTwo => {
             [zstd(head), b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc".to_vec(), zstd(tail)].concat()
         }
@@ -183,7 +184,7 @@ fn assert_same(found: &Seen, truth: &Seen, what: &str) {
 }
 
 #[test]
-fn every_layout_gives_the_same_events() {
+fn logs_in_every_layout_give_the_same_events() {
     let (truth, plain) = seen(written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted).as_bytes());
     assert_eq!((truth.len(), plain.warnings.len()), (240, 0));
     for layout in LAYOUTS {
@@ -229,7 +230,7 @@ fn compressed_logs_give_the_same_events() {
 }
 
 #[test]
-fn truncated_compressed_log_is_read_to_its_end() {
+fn truncated_compressed_log_is_read_up_to_its_end() {
     let text = written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted);
     for how in [Packed::Gzip, Packed::Zstd] {
         let whole = packed(text.as_bytes(), how);
@@ -251,7 +252,7 @@ fn truncated_compressed_log_is_read_to_its_end() {
 
 #[test]
 fn decompression_bomb_is_stopped() {
-    // 400 MB of spaces in 400 kB of gzip.
+    // The file has 400 MB of spaces in 400 kB of gzip.
     let mut to = GzEncoder::new(Vec::new(), Compression::best());
     to.write_all(b"\x1e{\"qlog_version\":\"0.3\"}\n").unwrap();
     let spaces = vec![b' '; 1 << 20];
@@ -264,7 +265,7 @@ fn decompression_bomb_is_stopped() {
 }
 
 #[test]
-fn progress_counts_bytes_of_the_file() {
+fn read_progress_counts_bytes_of_the_compressed_file() {
     let text = written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted);
     for how in [Packed::Plain, Packed::Gzip, Packed::Zstd] {
         let bytes = packed(text.as_bytes(), how);
@@ -278,7 +279,7 @@ fn progress_counts_bytes_of_the_file() {
 
 #[cfg(unix)]
 #[test]
-fn pipe_is_read_like_a_file() {
+fn log_from_a_pipe_is_read_like_a_file() {
     let (truth, _) = seen(written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted).as_bytes());
     for (layout, how) in [
         (Layout::Sequence, Packed::Plain),
@@ -300,7 +301,7 @@ fn pipe_is_read_like_a_file() {
 }
 
 #[test]
-fn other_formats_are_identified() {
+fn error_names_the_format_of_a_file_that_is_no_qlog() {
     let capture: &[u8] = b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00";
     let old = br#"{"quic_version":"0xff00000b","qlog_version":"0.1","vantagepoint":"NETWORK","connectionid":"9e:f8","starttime":1524571067.8,"fields":["time","category","type","trigger","data"],"events":[[0,"CONNECTIVITY","NEW_CONNECTION","LINE",{}]]}"#;
     let files: [(&[u8], &str); 10] = [
@@ -329,7 +330,7 @@ fn other_formats_are_identified() {
 }
 
 #[test]
-fn windows_in_packets_become_bytes() {
+fn windows_logged_in_packets_become_bytes() {
     let bytes = written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted);
     let packets = bytes
         .replace("\"congestion_window\":300", "\"congestion_window\":3")
@@ -344,7 +345,7 @@ fn windows_in_packets_become_bytes() {
 }
 
 #[test]
-fn unknown_units_are_reported() {
+fn unknown_units_in_logs_are_reported() {
     let text = written(Layout::Sequence, (Some("fortnights"), 1.0), 1.0, Order::Sorted);
     let (_, summary) = seen(text.as_bytes());
     assert!(
@@ -355,7 +356,7 @@ fn unknown_units_are_reported() {
 }
 
 #[test]
-fn events_far_out_of_order_are_counted() {
+fn log_events_far_out_of_order_are_counted() {
     let mut lines: Vec<String> =
         written(Layout::Lines, UNITS[0], 1.0, Order::Sorted).lines().map(str::to_owned).collect();
     let early = lines.remove(1);
@@ -382,7 +383,7 @@ mod any {
         /// Damaged compressed logs never panic: either the part before the damage is read, or one
         /// line says why nothing is.
         #[test]
-        fn damaged_compressed_logs_never_panic(
+        fn log_reader_never_panics_on_damaged_compressed_logs(
             how in prop::sample::select(vec![Packed::Gzip, Packed::GzipInTwo, Packed::Zstd, Packed::ZstdInTwo]),
             layout in prop::sample::select(LAYOUTS.to_vec()),
             places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),

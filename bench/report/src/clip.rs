@@ -77,24 +77,24 @@ mod tests {
     const SIGHT: Rect = Rect { x: (0.0, 10.0), y: (0.0, 1.0) };
 
     #[test]
-    fn lines_inside_the_axes_are_unchanged() {
+    fn plot_lines_inside_the_axes_are_unchanged() {
         let points = [(0.0, 0.0), (5.0, 1.0), (10.0, 0.5)];
         assert_eq!(pieces(&points, &SIGHT), [points.to_vec()]);
     }
 
     #[test]
-    fn lines_are_cut_at_the_edges_and_resume_inside() {
+    fn plot_lines_are_cut_at_the_edges_and_resume_inside() {
         let points = [(-5.0, 0.5), (5.0, 0.5), (5.0, 1.5), (7.0, 1.5), (7.0, 0.5), (20.0, 0.5)];
         let expected =
             [vec![(0.0, 0.5), (5.0, 0.5), (5.0, 1.0)], vec![(7.0, 1.0), (7.0, 0.5), (10.0, 0.5)]];
         assert_eq!(pieces(&points, &SIGHT), expected);
-        // Crosses near a corner, but outside the rectangle.
+        // This line passes a corner outside the rectangle.
         assert!(pieces(&[(9.0, 2.0), (12.0, 0.5)], &SIGHT).is_empty());
         assert!(pieces(&[(1.0, 0.5)], &SIGHT).is_empty());
     }
 
     #[test]
-    fn indistinguishable_points_are_drawn_once() {
+    fn points_that_coincide_in_the_plot_are_drawn_once() {
         let many: Vec<(f64, f64)> =
             (0..=100_000).map(|i| f64::from(i) / 10_000.0).map(|x| (x, x / 10.0)).collect();
         let drawn = pieces(&many, &SIGHT);

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn measurements_are_shown_at_their_exact_x() {
+    fn table_of_a_figure_shows_measurements_at_their_exact_x() {
         let few = figure(false, "y", vec![series(&[(1.0, 2.0), (3.0, 0.5)])]);
         assert_eq!(cells(&grid(&few)), [("1", "2.000"), ("3", "0.500")]);
         let mut with_spread = few.clone();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn measurements_near_round_values_are_shown() {
+    fn table_of_a_figure_picks_measurements_near_round_x_values() {
         let points: Vec<(f64, f64)> =
             (0..=20).map(|i| (f64::from(i) * 5.0 + 1.0, f64::from(i))).collect();
         let shown = grid(&figure(false, "y", vec![series(&points)]));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_interpolated_as_drawn() {
+    fn table_values_between_points_are_interpolated_as_drawn() {
         // y = log10 x at 100 points away from the round values. The line is straight on a
         // logarithmic axis, so the values between points are exact.
         let points: Vec<(f64, f64)> =
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_continue_beyond_their_ends() {
+    fn distribution_curves_continue_beyond_their_ends() {
         let curve = |from: i32| -> Vec<(f64, f64)> {
             (from..=from + 50).map(|i| (f64::from(i) + 0.5, f64::from(i - from) / 50.0)).collect()
         };
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn rising_curves_are_not_taken_for_distributions() {
+    fn rising_curves_are_not_mistaken_for_distributions() {
         let rising = vec![series(&[(0.0, 0.0), (1.0, 0.5), (2.0, 1.0)])];
         assert!(!is_distribution(&figure(false, "Jain's index", rising)));
         let over = vec![series(&[(0.0, 0.0), (1.0, 50.0), (2.0, 140.0)])];
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn point_clouds_are_summarised() {
+    fn point_clouds_are_summarised_in_tables() {
         let mut cloud =
             series(&(0..99).map(|i| (f64::from(i % 10), f64::from(i))).collect::<Vec<_>>());
         cloud.scatter = true;

@@ -163,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn missing_values_are_empty_fields() {
+    fn missing_values_are_empty_csv_fields() {
         assert_eq!(dataset().csv(), "name,n,x_ms,late\n\"a,b\",3,0.1,\nc,,,1\n");
         assert_eq!(Dataset::default().csv(), "\n");
     }
 
     #[test]
-    fn numeric_texts_become_numbers() {
+    fn numeric_text_values_become_numbers() {
         let cases = [
             ("5", Value::Whole(5)),
             ("0.5", Value::Number(0.5)),

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up_under_their_heads() {
+    fn table_columns_line_up_under_their_heads() {
         let grid = grid(vec![
             column("reno", "here", &["4.0 ± 0.1", "12"]),
             column("reno", "paper", &["3.9", "-"]),
@@ -319,10 +319,10 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_do_not_fit_go_below() {
+    fn table_columns_that_do_not_fit_continue_below() {
         let columns = || (1..=6).map(|i| column("", &format!("column {i}"), &["1", "2"])).collect();
         let text = grid(columns()).text(36);
-        // Three columns fit: 3 + 3 x 10 characters.
+        // Three columns fit, because they need 3 + 3 x 10 characters.
         let blocks: Vec<&str> = text.split("\n\n").collect();
         assert_eq!(blocks.len(), 2, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 36), "{text}");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_stay_on_one_line() {
+    fn confidence_intervals_stay_on_one_line() {
         let grid =
             grid(vec![column("", "one", &["4.0 ± 0.1", "a b"]), column("", "two", &["1", "2"])]);
         let page = grid.html().into_string();

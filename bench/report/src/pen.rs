@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixty_pens_differ() {
+    fn sixty_curve_styles_all_differ() {
         let looks: std::collections::BTreeSet<(String, &str)> =
             (0..60).map(|i| (Pen::Of(i).colour(), Pen::Of(i).dashes())).collect();
         assert_eq!(looks.len(), 60);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn standalone_drawing_has_no_variables() {
+    fn standalone_drawing_contains_no_css_variables() {
         let drawing = format!(
             "<svg a=\"b\"><path stroke=\"{}\" fill=\"currentColor\"></path></svg>",
             Pen::Of(1).colour()

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn drawings_follow_the_page_and_escape_names() {
+    fn drawings_use_the_colours_of_the_page_and_escape_names() {
         let drawing = plot(&figure(3)).unwrap();
         assert!(
             !drawing.contains("#fff")
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn one_curve_has_no_legend() {
+    fn plot_of_one_curve_has_no_legend() {
         assert!(!plot(&figure(1)).unwrap().contains("curve"));
         assert!(plot(&figure(0)).is_none());
         let empty = Figure { series: vec![Series::line("a", Vec::new())], ..figure(0) };
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_shortened() {
+    fn long_curve_names_are_shortened() {
         assert_eq!((shortened("abcdef", 4), shortened("abc", 4)), ("abc…".into(), "abc".into()));
     }
 }

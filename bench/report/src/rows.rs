@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_written_in_pieces_form_one_csv() {
+    fn rows_written_in_pieces_form_one_csv_file() {
         let columns = [("name", Kind::Text), ("n", Kind::Whole), ("x_ms", Kind::Number)];
         let row = |name: &str, n: u64, x: Option<f64>| {
             vec![Value::from(name), Value::from(n), Value::measured(x)]

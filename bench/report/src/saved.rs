@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn few_curves_are_one_plot_and_many_are_panels() {
+    fn few_curves_share_one_plot_and_many_get_panels() {
         let few = figure("a title", &many(5)).into_string();
         assert_eq!(
             (few.matches("<svg").count(), few.matches("download=\"a-title.svg\"").count()),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_contains_numbers_and_drawings() {
+    fn saved_page_contains_numbers_and_drawings() {
         assert_eq!(csv(&many(1)), "series,x,y,half_width_95\nc0,0,0,\nc0,1,2.5,\n");
         let page = figure("t", &many(2)).into_string();
         assert!(

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_few() {
+    fn axis_ticks_are_round_and_few() {
         assert_eq!(ticks(0.0, 1.0, false, 6), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
         assert_eq!(ticks(0.0, 500.0, false, 8), [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]);
         assert_eq!(ticks(-3.0, 4.0, false, 10), [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
@@ -192,9 +192,9 @@ mod tests {
             [10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0]
         );
         assert_eq!(ticks(0.01, 1.0, true, 10), [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]);
-        // Every second decade from -8 to 8.
+        // The ticks are at every second decade from -8 to 8.
         assert_eq!(ticks(1e-9, 1e9, true, 10).len(), 9);
-        // Less than a decade with only one round number of this kind.
+        // This range is less than a decade and contains only one round number of this kind.
         assert_eq!(ticks(11.0, 19.0, true, 5), [12.0, 14.0, 16.0, 18.0]);
     }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_no_needless_digits() {
+    fn printed_numbers_have_no_needless_digits() {
         for (v, text) in [
             (0.0, "0"),
             (0.25, "0.25"),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_a_column_have_the_same_decimals() {
+    fn numbers_in_a_column_have_the_same_number_of_decimals() {
         let written = |values: &[f64], log| {
             let write = side_by_side(values.iter().copied(), log);
             values.iter().map(|v| write(*v)).collect::<Vec<_>>()
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_have_one_digit_or_two() {
+    fn printed_intervals_have_one_or_two_digits() {
         let shown =
             |mean, half| estimate(&Estimate { n: 2, mean, deviation: None, half_width: half });
         assert_eq!(shown(4.0, Some(1.27)), "4.0 ± 1.3");

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unit_depends_on_the_magnitude() {
+    fn printed_unit_depends_on_the_magnitude() {
         for (value, own, text) in [
             (1e8, "bps", "100 Mbps"),
             (1_520_000.0, "bps", "1.52 Mbps"),

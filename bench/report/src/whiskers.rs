@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_dots_whiskers_and_numbers() {
+    fn whisker_plot_rows_have_dots_whiskers_and_numbers() {
         let row = |name: &str, value, interval| Whisker {
             name: name.into(),
             value,

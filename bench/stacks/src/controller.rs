@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sdc_and_packet_size_are_shaped_wherever_a_socket_can() {
+    fn sdc_and_packet_size_use_a_shaping_socket_where_possible() {
         for stack in Stack::ALL {
             for (spec, shaped) in
                 [("sdc", true), ("packet-size", true), ("reno", false), ("native:cubic", false)]
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_through_display() {
+    fn controller_specs_round_trip_through_display() {
         let native = ControllerSpec::Native("cubic".into());
         assert_eq!(ControllerSpec::from(" native:cubic"), native);
         assert_eq!(native.to_string(), "native:cubic");

@@ -220,7 +220,7 @@ mod tests {
     use super::stack::level;
 
     #[test]
-    fn urgent_streams_come_first_and_whole_ones_in_their_order() {
+    fn streams_are_served_by_urgency_and_then_in_order_of_ids() {
         let order = [
             level(400, 0, false),
             level(404, 0, false),

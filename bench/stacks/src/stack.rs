@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_stack_has_consistent_properties() {
+    fn properties_of_every_stack_are_consistent() {
         for stack in Stack::BUILT_IN {
             assert_eq!(stack.name().parse(), Ok(*stack));
             assert_eq!(stack.is_everywhere(), Stack::ALL.contains(stack));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_the_crates_are_found() {
+    fn versions_of_stack_crates_are_found() {
         let (quinn, noq) = (Stack::Quinn.crates(), Stack::Noq.crates());
         assert!(quinn.starts_with("quinn 0.11.") && quinn.contains("quinn-proto 0.11."), "{quinn}");
         assert!(noq.starts_with("noq 1."), "{noq}");

@@ -14,7 +14,7 @@ mod tests {
     use super::{ZEROS, as_static};
 
     #[test]
-    fn only_parts_of_the_zeros_are_static() {
+    fn only_parts_of_the_zero_buffer_are_treated_as_static() {
         for part in [&ZEROS[..], &ZEROS[1..9], &ZEROS[ZEROS.len() - 1..]] {
             assert_eq!(
                 as_static(part).map(|found| found.as_ptr_range()),

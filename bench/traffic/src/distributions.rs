@@ -121,7 +121,7 @@ mod tests {
         [0.597, 1.164, 2.336, 11.45, 57.96, 89.69, 114.05, 214.3, 670.0, 3121.0];
 
     #[test]
-    fn sizes_have_the_reference_quantiles() {
+    fn web_object_sizes_have_the_reference_quantiles() {
         for (i, &p) in P.iter().enumerate() {
             let above = Above::uniform(p);
             assert_eq!(request_size(above), REQUEST[i], "request at {p}");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_have_the_reference_quantiles() {
+    fn web_delays_have_the_reference_quantiles() {
         for (i, &p) in P.iter().enumerate() {
             for (rtt, expected) in [
                 (client_rtt(Above::uniform(p)), CLIENT_MS[i]),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn server_delay_has_its_median_mean_and_cap() {
+    fn server_delay_has_the_published_median_mean_and_cap() {
         let n = 100_000;
         let delays: Vec<f64> = (0..n)
             .map(|i| {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_tails_are_accurate() {
+    fn normal_distribution_tails_are_accurate() {
         for (z, above) in [
             (0.0, 0.5),
             (1.0, 0.158655253931457),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_never_fall_and_stay_finite_far_beyond_the_tables() {
+    fn quantile_functions_are_monotonic_and_finite_in_far_tails() {
         let mut before = (0, 0, 0, Duration::ZERO, Duration::ZERO);
         for z in -400..=400 {
             let above = Above::normal(f64::from(z) * 0.1);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn weibull_with_a_mean_has_that_mean() {
+    fn weibull_built_from_a_mean_has_that_mean() {
         let weibull = Weibull::with_mean(0.884, 0.01);
         let n = 1_000_000;
         let mean = (0..n)

@@ -179,7 +179,7 @@ mod tests {
     const GAPS: Fsd = Fsd { d: 0.33, n: 1000, nu: 0.0 };
 
     #[test]
-    fn frozen_prediction_has_the_published_weights() {
+    fn frozen_fsd_prediction_has_the_published_weights() {
         assert!((GAPS.v0() - 1.44371).abs() < 5e-6, "v0 {}", GAPS.v0());
         let frozen = CorrelatedNormal::new(GAPS, Pcg64::seed_from_u64(1)).prediction;
         assert_eq!(frozen.phi.len(), 999);
@@ -191,7 +191,7 @@ mod tests {
     /// The recursion has the closed form phi_t1 = t d/(t-d), phi_(t,j+1)/phi_tj = (t-j)(j-d) /
     /// ((j+1)(t-j-d)).
     #[test]
-    fn recursive_weights_agree_with_the_closed_form() {
+    fn recursive_fsd_weights_agree_with_the_closed_form() {
         for n in [1, 2, 3, 6, 7, 500] {
             let mut prediction = Prediction::new(&GAPS);
             (0..n).for_each(|_| prediction.extend());
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn variance_and_lag_1_correlation_match_the_formula() {
+    fn fsd_variance_and_lag_1_correlation_match_the_formula() {
         for nu in [0.0, 0.5, 0.8945] {
             let fsd = Fsd { nu, ..GAPS };
             let (variance, lag_one) = moments(fsd);

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_add_up_to_the_bit_rate() {
+    fn media_frame_sizes_add_up_to_the_bit_rate() {
         for fps in [30, 60] {
             let frames: Vec<Frame> = stream(fps).sizes().collect();
             assert_eq!(frames.len() as u32, fps * 100);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_match_the_deviation_and_ratio_of_the_source() {
+    fn media_frame_sizes_match_deviation_and_ratio_of_the_source() {
         let frames: Vec<Frame> = stream(30).sizes().collect();
         let mean = |intra: bool| {
             let of: Vec<f64> =

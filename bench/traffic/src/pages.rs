@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_bytes_of_types_have_the_published_percentiles() {
+    fn object_counts_and_bytes_have_the_published_percentiles() {
         let views = views(20_000);
         for (index, kind) in Kind::ALL.into_iter().enumerate() {
             let of = |view: &PageView| {
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_pages_are_near_the_published_requests_and_weight() {
+    fn pages_have_roughly_the_published_requests_and_weight() {
         let views = views(20_000);
         let mut requests: Vec<f64> = views.iter().map(|view| view.objects.len() as f64).collect();
         let mut weight: Vec<f64> = views.iter().map(|view| view.bytes() as f64 / 1_024.0).collect();
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn html_comes_first_and_waves_never_decrease() {
+    fn html_comes_first_and_later_objects_are_in_order_of_waves() {
         for view in views(500) {
             assert_eq!((view.objects[0].kind, view.objects[0].wave), (Kind::Html, 0));
             let waves: Vec<u8> = view.objects.iter().map(|object| object.wave).collect();
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn page_views_keep_the_rate_from_the_start() {
+    fn page_views_keep_the_requested_rate_from_the_start() {
         let visits = Pages::new(20.0, 7, PageShape::Archive).unwrap();
         let mut starts = Vec::new();
         for visit in visits.take_while(|visit| visit.start < Time::from_millis(600_000)) {
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn sampled_pages_have_the_given_quantiles_and_mean() {
+    fn sampled_page_objects_have_the_given_quantiles_and_mean() {
         let bytes = [500, 2_000, 10_000, 40_000, 200_000, 3_000_000];
         let shape = PageShape::Sizes { objects: 3_500, bytes };
         let visits = Pages::new(10.0, 3, shape).unwrap().take(20_000);
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn known_pages_have_the_given_objects() {
+    fn pages_with_fixed_objects_have_exactly_those_objects() {
         let shape = PageShape::Waves([(1, 20_000), (4, 50_000), (20, 30_000), (0, 0)]);
         let visit = Pages::new(1.0, 1, shape).unwrap().next().unwrap();
         let view = visit.view(0);

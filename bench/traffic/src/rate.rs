@@ -63,7 +63,7 @@ mod tests {
     use crate::{Options, PackMime, PageShape, Pages};
 
     #[test]
-    fn errors_name_the_supported_range() {
+    fn traffic_rate_errors_name_the_supported_range() {
         let text = |e: super::RateOutOfRange| e.to_string();
         assert_eq!(
             text(PackMime::new(0.05, 1, Options::default()).err().unwrap()),

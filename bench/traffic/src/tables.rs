@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_interpolate_linearly_and_extrapolate_the_end_slopes() {
+    fn lookup_tables_interpolate_linearly_and_extrapolate_at_ends() {
         let t = table(&[0.0, 1.0, 3.0], &[10.0, 20.0, 10.0]).unwrap();
         for (x, y) in [
             (-1.0, 0.0),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_are_not_functions_are_refused() {
+    fn lookup_tables_that_are_not_functions_are_refused() {
         assert!(table(&[0.0], &[1.0]).is_err());
         assert!(table(&[0.0, 1.0], &[1.0]).is_err());
         assert!(table(&[0.0, 0.0], &[1.0, 2.0]).is_err());
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn shipped_tables_are_valid() {
+    fn shipped_traffic_tables_are_valid() {
         assert_eq!(TABLES.request_size_body.points.len(), 100);
         assert_eq!(TABLES.request_size_tail.points.len(), 100);
         assert_eq!(TABLES.response_size_cache_validation.points.len(), 100);

@@ -1,4 +1,4 @@
-//! The examples run to completion.
+//! Tests that the examples run to completion.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -22,21 +22,21 @@ fn ends(example: fn() -> Outcome) {
 }
 
 #[test]
-fn a_noq_application_adopts_a_controller() {
+fn noq_example_adopt_runs_to_completion() {
     ends(adopt::main);
 }
 
 #[test]
-fn packets_leave_through_a_shaping_socket() {
+fn noq_example_shaping_socket_runs_to_completion() {
     ends(shaping_socket::main);
 }
 
 #[test]
-fn controllers_share_an_endpoint() {
+fn noq_example_several_controllers_runs_to_completion() {
     ends(several::main);
 }
 
 #[test]
-fn http_3_is_served() {
+fn noq_example_http3_server_runs_to_completion() {
     ends(h3_server::main);
 }

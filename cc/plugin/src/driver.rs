@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_reported_after_the_ack_with_its_counts() {
+    fn ecn_mark_is_reported_after_the_ack_with_its_counts() {
         let mut fixture = Fixture::new(Pacing::Window);
         fixture.acks(20, &[0], 20);
         fixture.acks(30, &[], 20);
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn only_losses_are_undone_and_only_once() {
+    fn only_losses_are_undone_and_each_only_once() {
         let loss = Cause::Loss { bytes: 1_200, persistent: false };
         let undone = |causes: &[Cause], calls: usize| {
             let mut fixture = Fixture::new(Pacing::Window);

@@ -185,7 +185,7 @@ fn says_nothing(packet: &[u8]) -> bool {
 }
 
 #[test]
-fn a_packet_that_cannot_be_sealed_is_sent_as_zeros() {
+fn packet_that_cannot_be_sealed_is_sent_as_zeros() {
     for suite in SUITES {
         let fixture = Fixture::new(suite, false);
         assert_eq!(fixture.receive(0, PING), PING[..1], "all but the PADDING");
@@ -206,7 +206,7 @@ fn a_packet_that_cannot_be_sealed_is_sent_as_zeros() {
 }
 
 #[test]
-fn a_packet_of_a_second_path_needs_a_key_that_seals_it() {
+fn packet_of_second_path_is_zeroed_if_its_key_cannot_seal() {
     for suite in SUITES {
         let fixture = Fixture::new(suite, false);
         // The key was not switched to fail: rustls's provided method fails.
@@ -220,7 +220,7 @@ fn a_packet_of_a_second_path_needs_a_key_that_seals_it() {
 }
 
 #[test]
-fn a_packet_with_an_unprotectable_header_is_sent_as_zeros() {
+fn packet_whose_header_cannot_be_protected_is_sent_as_zeros() {
     // A short header keeps its form and fixed bit; a long header also keeps its type.
     for (suite, (first, left)) in
         SUITES.into_iter().flat_map(|s| [(0x5d, 0x40), (0xed, 0xe0)].map(|f| (s, f)))
@@ -243,7 +243,7 @@ fn a_packet_with_an_unprotectable_header_is_sent_as_zeros() {
 }
 
 #[test]
-fn trimmed_bytes_of_a_failed_packet_are_zeros() {
+fn trimmed_bytes_of_an_unsealable_packet_are_zeros() {
     for suite in SUITES {
         let fixture = Fixture::new(suite, true);
         // After an acknowledgement, packets may be trimmed.
@@ -273,7 +273,7 @@ fn trimmed_bytes_of_a_failed_packet_are_zeros() {
 }
 
 #[test]
-fn a_failed_key_sends_zeros_before_1_rtt() {
+fn unsealable_packet_before_1_rtt_is_sent_as_zeros() {
     let fixture = Fixture::new(SUITES[0], false);
     fixture.packets.store(true, Ordering::Relaxed);
     let mut packet = [&[0xc1; HEADER][..], SECRET, &[0; TAG]].concat();
@@ -283,7 +283,7 @@ fn a_failed_key_sends_zeros_before_1_rtt() {
 }
 
 #[test]
-fn a_packet_with_an_unreadable_header_is_not_opened() {
+fn packet_whose_header_cannot_be_unprotected_is_not_opened() {
     let fixture = Fixture::new(SUITES[0], false);
     fixture.headers.store(true, Ordering::Relaxed);
     let mut packet = vec![0x55; 60];
@@ -292,6 +292,6 @@ fn a_packet_with_an_unreadable_header_is_not_opened() {
 }
 
 #[test]
-fn cipher_suites_of_ring_seal_packets_of_second_paths() {
+fn cipher_suites_of_ring_can_seal_packets_of_second_paths() {
     assert!(seals_paths(&rustls::crypto::ring::default_provider()));
 }

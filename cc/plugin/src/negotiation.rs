@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_must_offer_and_sync_timestamp_is_preferred() {
+    fn extension_needs_offers_of_both_sides_and_prefers_sync() {
         let both = Extension::default();
         let timestamp = Extension { offer: None, ..both };
         let receive =
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn receive_timestamps_are_off_with_multipath() {
+    fn receive_timestamps_are_disabled_with_multipath() {
         for (own, offered) in [(&[0x3e, 1, 4][..], false), (&[0x0a, 1, 3], true)] {
             let mut negotiation = asking(32, 3);
             negotiation.read_own_parameters(own);
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_parameters_change_nothing() {
+    fn malformed_parameters_do_not_change_the_negotiation() {
         let mut negotiation = peer_of(Extension::default(), Extension::default());
         // ack_delay_exponent (0x0a) of 21, one more than RFC 9000 §18.2 allows.
         let error = negotiation.on_peer_parameters(&[0x0a, 0x01, 21]).expect_err("too large");
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_needs_delays_is_refused_without_them() {
+    fn controller_that_needs_one_way_delays_is_refused_without_them() {
         let sync = fathom_cc::catalogue::parse("sync").expect("known");
         let either = fathom_cc::catalogue::parse("sync:signal=either").expect("known");
         let without = peer_of(Extension::default(), Extension::OFF);

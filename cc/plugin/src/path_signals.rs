@@ -246,7 +246,7 @@ impl Path {
     /// Each frame gives one sample, as a stamp does. The frame's other packets belong to the same
     /// round trip, and their delays become known at the same instant. With them, the estimator
     /// follows a queue worse: the 95th percentile of its error is 1.3 ms instead of 0.7 ms
-    /// (`the_estimate_tracks_the_queue`).
+    /// (`one_way_delay_estimate_tracks_the_queue`).
     fn on_receipts(
         &mut self,
         now: Time,
@@ -372,8 +372,8 @@ mod tests {
         receive(&mut path, 0, &ack(4, (3, 1)));
         assert_eq!(path.take_signals(1, Some(4)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 1 }));
         assert_eq!(path.take_signals(1, Some(4)).ecn, None, "the same frame twice");
-        // Two frames that acknowledge nothing new, a late one with old counts, and one that does
-        // acknowledge.
+        // Two frames acknowledge nothing new, one frame is late and has old counts, and the last
+        // frame acknowledges a packet.
         receive(&mut path, 1, &ack(4, (3, 2)));
         receive(&mut path, 2, &ack(4, (4, 3)));
         receive(&mut path, 3, &ack(3, (2, 0)));
@@ -382,10 +382,10 @@ mod tests {
     }
 
     #[test]
-    fn signals_are_matched_to_their_ack_frame() {
+    fn path_signals_are_matched_to_their_ack_frame() {
         let mut path = Path::default();
         receive(&mut path, 0, &ack(4, (5, 0)));
-        // The frame came late: the stack's largest packet is another one.
+        // The frame came late, so the stack's largest packet is a different one.
         assert_eq!(path.take_signals(1, Some(9)), AckSignals::default());
         receive(&mut path, 1, &ack(10, (6, 0)));
         assert_eq!(path.take_signals(1, Some(10)).ecn, Some(EcnDelta { ect0: 6, ect1: 0, ce: 0 }));
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_controller_starts_without_signals_of_the_old_path() {
+    fn new_controller_starts_without_signals_of_the_old_path() {
         let mut path = Path::default();
         receive(&mut path, 0, &ack(4, (5, 1)));
         assert!(path.take_signals(1, Some(4)).ecn.is_some());
@@ -462,10 +462,10 @@ mod tests {
     }
 
     #[test]
-    fn ack_delay_with_a_timestamp_is_capped() {
+    fn ack_delay_reported_with_a_timestamp_is_capped() {
         const LONGEST: Duration = Duration::from_millis(25);
         let timestamp = |stamp| PeerTimestamp::Timestamp(stamp, LONGEST);
-        // Reports beyond the peer's own limit count as its limit.
+        // A reported delay beyond the peer's own limit counts as this limit.
         let (honest, limit) = (held_back(25, 25, timestamp), held_back(25, 9_000, timestamp));
         assert_eq!(honest, limit);
         assert_eq!((honest.0.samples, honest.0.dropped_bound), (10, 0));
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps_with_acks_of_acks_are_ignored() {
+    fn timestamps_with_acks_of_bare_acks_are_ignored() {
         let mut path = Path::default();
         for packet in 0..6 {
             path.sent.record_non_eliciting(packet, Time::from_millis(packet));
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_acknowledged_packet_with_a_time_is_a_sample() {
+    fn newest_acknowledged_packet_with_receive_time_is_sampled() {
         let mut path = sending();
         // Packets 3 to 1 arrived 23, 22 and 21 ms after the epoch. The frame left 1 ms later and
         // took 20 ms.
@@ -530,7 +530,7 @@ mod tests {
             (path.estimator.counters().samples, first.map(|d| d.as_nanos().abs() < 10_000)),
             (1, Some(true))
         );
-        // The same packets again, and packet 0: acknowledged before.
+        // The frame has the same packets again, and packet 0. All of them were acknowledged before.
         assert_eq!(
             told(
                 &mut path,
@@ -542,8 +542,8 @@ mod tests {
             None
         );
         assert_eq!(path.estimator.counters().samples, 1);
-        // Packets 5 and 4; packet 6 overtook packet 5, and packet 7 has no arrival time. Packet 6
-        // arrived at 26 ms, packet 5 at 27 ms: 2 ms of queue.
+        // The frame has packets 5 and 4. Packet 6 overtook packet 5, and packet 7 has no arrival
+        // time. Packet 6 arrived at 26 ms and packet 5 at 27 ms, which is 2 ms of queueing.
         let last = told(&mut path, 48, 7, 0, &[2, 2, 1, 0x80, 0, 0x69, 0x78, 1, 1, 0x43, 0xe8]);
         assert_eq!(path.estimator.counters().samples, 2);
         assert!(last.is_some_and(|d| d.as_nanos().abs() < 500_000), "{last:?}");
@@ -551,9 +551,10 @@ mod tests {
     }
 
     #[test]
-    fn times_of_unsent_packets_and_absurd_times_are_ignored() {
+    fn receive_times_of_unsent_packets_and_absurd_times_are_ignored() {
         let mut path = sending();
-        // Packet 99; the same packet twice; times that grow by wrapping; packets in any order.
+        // The frames have packet 99, the same packet twice, times that grow by wrapping, and
+        // packets in arbitrary order.
         for (largest, ranges) in [
             (63, &[1, 0, 1, 9][..]),
             (9, &[3, 0, 1, 9, 0, 1, 0, 0, 1, 0]),
@@ -578,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_bounded_and_the_oldest_is_dropped_first() {
+    fn number_of_paths_is_bounded_and_oldest_path_is_dropped_first() {
         let mut paths = ByPath::<Path>::default();
         for id in 0..100 {
             paths.at(id).ecn.ce = u64::from(id);
@@ -589,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_packet_received_is_echoed() {
+    fn largest_received_packet_is_echoed() {
         let mut path = Path::default();
         let stamp = |sent| Some(SyncTimestamp { sent, echo: None });
         assert!(path.on_stamped_packet(7, stamp(70), Time::from_micros(100)));

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_is_reported_once() {
+    fn each_received_packet_is_reported_once() {
         let mut log = log(64);
         for (packet, at) in [(0, 6), (1, 7), (3, 8), (2, 9), (3, 9)] {
             log.record(packet, Time::from_millis(at));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_and_reported_receipts_are_bounded() {
+    fn stored_and_reported_receive_times_are_bounded() {
         let mut log = log(3);
         let capacity = log.receipts.capacity();
         for packet in 0..50 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_step_back_keeps_the_log_working() {
+    fn receive_times_survive_a_backward_clock_step() {
         let mut log = log(64);
         for at in [9, 7, 4, 10] {
             log.record(at, Time::from_millis(at));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn first_ack_is_found_between_other_frames() {
+    fn first_ack_frame_is_found_between_other_frames() {
         assert_eq!(find_ack(&[0x01, 0x1f, 0x02, 9, 0, 0, 0, 0x08, 0, 1]), Some(2..7));
         assert_eq!(find_ack(&[0x03, 9, 0, 0, 0, 1, 2, 3]), Some(0..8));
         for none in

@@ -71,7 +71,8 @@ fn at(clock: Arc<dyn Clock>, registry: Option<Arc<TrailerRegistry>>, extension: 
     }
 }
 
-/// Returns such settings and a registry, which the connections use if `shaping_socket` is true.
+/// Returns settings of connections with a fixed window, and a registry that the connections use if
+/// `shaping_socket` is true.
 pub(crate) fn core(extension: Extension, shaping_socket: bool) -> (Core, Arc<TrailerRegistry>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let registry = Arc::new(TrailerRegistry::new(clock.now()));
@@ -266,7 +267,7 @@ fn timestamps_are_sent_with_the_next_ack() {
 }
 
 #[test]
-fn a_timestamp_that_grows_waits_for_one_packet() {
+fn timestamp_longer_than_its_reserved_room_waits_for_a_packet() {
     let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
     let stamps = |pair: &mut Pair| {
         pair.receive(PING);
@@ -284,7 +285,7 @@ fn a_timestamp_that_grows_waits_for_one_packet() {
 }
 
 #[test]
-fn a_timestamp_gives_the_delay_of_the_acknowledged_packet() {
+fn timestamp_gives_the_delay_of_the_acknowledged_packet() {
     let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
     for step in 0..6u64 {
         pair.clock.set(1_000 + 100 * step);
@@ -329,7 +330,7 @@ fn sync_timestamp_is_preferred_to_timestamp() {
 }
 
 #[test]
-fn a_peer_that_only_sends_receives_no_timestamps() {
+fn peer_that_only_sends_timestamps_receives_none() {
     // Like lsquic, the peer sends timestamps but does not read them.
     let mut pair =
         Pair::offering([timestamp(EnableTimestamp::Both), timestamp(EnableTimestamp::Sends)]);
@@ -343,7 +344,7 @@ fn a_peer_that_only_sends_receives_no_timestamps() {
 }
 
 #[test]
-fn a_frame_that_was_not_negotiated_empties_the_payload() {
+fn frame_that_was_not_negotiated_empties_the_payload() {
     const TS: &[u8] = &[0x42, 0xf5, 0x41, 0x56];
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
     // The reader has only SYNC_TIMESTAMP, or a TIMESTAMP parameter that does not read, or nothing
@@ -361,7 +362,7 @@ fn a_frame_that_was_not_negotiated_empties_the_payload() {
     // An endpoint without any extension passes on frames that it does not know.
     let mut pair = Pair::offering([Extension::OFF; 2]);
     assert_eq!(pair.receive(&[TS, PING].concat()), [TS, PING].concat());
-    // Truncated, or with a type that is too long.
+    // These frames are truncated or have a type that is encoded in too many bytes.
     let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
     for malformed in [&[0x42, 0xf5][..], &[0x42, 0xf5, 0x80, 0, 0], &[0x80, 0x00, 0x02, 0xf5, 0x05]]
     {
@@ -391,7 +392,7 @@ fn extension_frames_are_not_accepted_before_1_rtt() {
 }
 
 #[test]
-fn padding_of_initial_packets_is_removed_in_a_connection() {
+fn padding_of_received_initial_packets_is_removed() {
     let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
     let keys = |side| suite.keys(b"shaping", side, rustls::quic::Version::V1);
     let opened = |state| {
@@ -410,8 +411,8 @@ fn padding_of_initial_packets_is_removed_in_a_connection() {
     assert_eq!(opened(None).len(), PING.len() + 1_000);
 }
 
-/// Returns the length in bytes of the longest ACK frame for these packets: with as many ranges as
-/// stacks remember, and 8 bytes for each field that is not part of a range.
+/// Returns the length in bytes of the longest ACK frame for these packets. The frame has as many
+/// ranges as stacks remember, and 8 bytes for each field that is not part of a range.
 fn ack_frame(packets: &std::collections::BTreeSet<u64>) -> usize {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for packet in packets.iter().rev() {
@@ -431,7 +432,7 @@ proptest! {
     /// Whatever sizes and send delays are requested, the peer reads the frames that were sent, and
     /// datagrams leave with the intended size and release time.
     #[test]
-    fn the_peer_reads_the_frames_that_were_sealed(
+    fn peer_reads_exactly_the_frames_that_were_sealed(
         extension in prop_oneof![
             Just(Extension::OFF),
             Just(Extension { offer: Some(Offer::Lean), ..Extension::OFF }),
@@ -465,7 +466,7 @@ proptest! {
             let (len, release, read) = pair.send(&frames, pad);
             let read = unpadded(&read);
             if matches!(kind, 2 | 3) {
-                // The stack's own PADDING.
+                // The payload may contain the stack's own PADDING.
                 prop_assert_eq!(&read[..frames.len()], &frames[..]);
                 prop_assert!(read[frames.len()..].iter().all(|byte| *byte == 0));
             } else {
@@ -480,9 +481,9 @@ proptest! {
         }
     }
 
-    /// An ACK frame of all received packets fits into a loss probe, whatever is trimmed.
+    /// An ACK frame of all received packets fits into a loss probe, however many bytes are trimmed.
     #[test]
-    fn an_ack_of_all_packets_fits_into_a_trimmed_probe(steps in prop::collection::vec((1u64..200, any::<bool>(), 0u8..20), 1..400)) {
+    fn ack_of_all_received_packets_fits_into_a_trimmed_probe(steps in prop::collection::vec((1u64..200, any::<bool>(), 0u8..20), 1..400)) {
         let mut pair = Pair::confirmed(None);
         pair.request(1_200, 250, 0);
         let (mut packets, mut largest) = (std::collections::BTreeSet::from([0]), 0u64);

@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retry_tag_is_that_of_rfc_9001_a_4() {
+    fn retry_tag_matches_rfc_9001_a_4() {
         // RFC 9001 §A.4: Retry for the connection of the RFC's other examples. The last 16 bytes
         // are the tag.
         let dcid = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];

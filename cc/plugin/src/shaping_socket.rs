@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn only_written_trailers_are_trimmed() {
+    fn only_datagrams_with_a_written_trailer_are_trimmed() {
         let registry = registry();
         let writer = TrailerWriter::new(&registry);
         let release = registry.epoch + Duration::from_micros(1_234);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trim_longer_than_the_datagram_is_refused() {
+    fn trim_longer_than_the_datagram_is_refused() {
         let registry = registry();
         let writer = TrailerWriter::new(&registry);
         let mut tail = vec![0; 100];
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn unread_trailers_end_shaping_permanently() {
+    fn unread_trailers_disable_shaping_permanently() {
         let registry = registry();
         let (wired, lost) = (TrailerWriter::new(&registry), TrailerWriter::new(&registry));
         let mut tail = [0; TRAILER];
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_line_is_ordered_and_bounded() {
+    fn delayed_datagrams_are_ordered_by_time_and_bounded() {
         let start = SystemClock.now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut line = DelayLine::default();

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_bounds_only_stamps_with_acks() {
+    fn budget_bounds_only_timestamps_sent_with_acks() {
         let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
         let paper = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
         assert_eq!(stamps(lean, 10), 10);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_received_packet_reserves_room_for_one_stamp() {
+    fn received_packet_reserves_room_for_one_timestamp() {
         let (mut stamps, negotiation) =
             started(Extension { offer: Some(Offer::Lean), ..Extension::OFF });
         assert_eq!(stamps.room(), 0);

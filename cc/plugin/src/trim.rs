@@ -151,7 +151,7 @@ mod tests {
     const T: fn(u64) -> Time = Time::from_millis;
 
     #[test]
-    fn untrimmed_bytes_are_unchanged() {
+    fn trim_accounting_leaves_untrimmed_bytes_unchanged() {
         let mut trim = TrimAccounting::new(1_200);
         assert_eq!(trim.sent(700), 700);
         assert_eq!(trim.acked(T(0), 700), 700);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_counts_real_bytes_of_trimmed_packets() {
+    fn window_counts_real_bytes_of_trimmed_packets() {
         let mut trim = TrimAccounting::new(1_200);
         trim.change(T(1), 1_200, 950);
         // 1200 bytes as the stack counts are 250 real bytes.
@@ -182,7 +182,7 @@ mod tests {
     /// Sender with 8 packets of 1200 bytes and 6 of 250 bytes in flight, and a window of
     /// 12000 bytes.
     #[test]
-    fn older_packets_count_at_their_own_size() {
+    fn packets_sent_before_a_size_change_count_at_their_own_size() {
         let mut trim = TrimAccounting::new(1_200);
         for _ in 0..8 {
             trim.sent(1_200);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_sent_at_the_time_of_a_change_count_in_order() {
+    fn packets_sent_when_size_changes_are_counted_in_sending_order() {
         let mut trim = TrimAccounting::new(1_200);
         trim.sent(1_200);
         trim.sent(1_200);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_below_bytes_in_flight_sends_nothing() {
+    fn window_below_bytes_in_flight_sends_nothing() {
         let mut trim = TrimAccounting::new(1_200);
         trim.in_flight(12_000);
         trim.change(T(10), 1_200, 950);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_old_size_changes_keeps_the_sum() {
+    fn merging_old_size_changes_keeps_the_sum_of_bytes() {
         let mut trim = TrimAccounting::new(1_200);
         for n in 0..20 {
             trim.sent(1_200);

@@ -1,4 +1,4 @@
-//! Sending packets and processing ACK frames allocates no memory.
+//! Tests that sending packets and processing ACK frames allocates no memory.
 
 #![cfg(feature = "rustls")]
 
@@ -9,12 +9,12 @@ use connection::{Connection, ROUND_TRIP};
 use fathom_plugin::Offer;
 
 #[test]
-fn packets_and_acks_allocate_nothing() {
+fn sending_packets_and_processing_acks_allocates_nothing() {
     for (offer, shaping_socket) in
         [(None, false), (Some(Offer::Lean), false), (Some(Offer::Lean), true)]
     {
         let mut connection = Connection::new(offer, shaping_socket);
-        // Logs grow to hold the packets of a round trip.
+        // During the first round trips, logs grow until they hold the packets of a round trip.
         connection.run(5 * ROUND_TRIP);
         let allocations = allocation_counter::measure(|| {
             connection.run(1_000);

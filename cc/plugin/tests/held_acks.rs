@@ -1,7 +1,7 @@
-//! A peer that delays acknowledgements while the window is small. The delay that it reports must be
-//! deducted, or the wait looks like a queue.
+//! A peer delays acknowledgements while the window is small. The sender must deduct the delay that
+//! the peer reports, because the wait would otherwise look like a queue.
 //!
-//! In virtual time: a link of 10 Mbps with 5 ms each way, and a peer that acknowledges every tenth
+//! In virtual time, the link has 10 Mbps and 5 ms each way. The peer acknowledges every tenth
 //! packet, or after 25 ms, as s2n-quic does. For one second the application sends eight packets at
 //! a time, which queue behind each other. Then everything is lost for a while, so that the window
 //! is two packets, and there is much to send.
@@ -44,8 +44,8 @@ enum Event {
     Data(u64),
     /// The peer has waited long enough since this packet.
     Timer(u64),
-    /// An acknowledgement of all packets so far reaches the sender: the largest packet, and the
-    /// time it was held.
+    /// An acknowledgement of all packets so far reaches the sender. Contains the largest packet,
+    /// and the time for which the peer held the acknowledgement.
     Ack(u64, Duration),
 }
 
@@ -83,7 +83,8 @@ impl Simulation {
         };
         let provided = Capabilities { one_way: true, ecn: true, ..Capabilities::NONE };
         let state = ConnectionState::for_stack(setup, provided).expect("a state");
-        // Without an extension: exponent 3 and 25 ms, the defaults.
+        // The peer has no extension, so the exponent of 3 and the maximum delay of 25 ms are the
+        // defaults.
         state.negotiate(&[]).expect("negotiated");
         Self {
             driver: ControllerDriver::start(Arc::clone(&state), Some(0), start, DATAGRAM as u16),
@@ -180,7 +181,7 @@ impl Simulation {
                 Event::Data(packet) => {
                     self.arrived = now;
                     self.waiting.push(packet);
-                    // The first packet, as in a handshake, is acknowledged at once.
+                    // The peer acknowledges the first packet at once, as in a handshake.
                     if self.waiting.len() >= EVERY || packet == 0 {
                         self.acknowledge(packet);
                     } else if self.waiting.len() == 1 {
@@ -210,7 +211,7 @@ fn honest(held: Duration) -> Duration {
 }
 
 #[test]
-fn held_acks_are_not_taken_for_queueing() {
+fn delayed_acks_are_not_mistaken_for_queueing() {
     for controller in ["sync:signal=either", "sync:signal=rtt"] {
         let windows = Simulation::new(controller, honest).run(10);
         println!("{controller}: {windows:?}");
@@ -229,7 +230,7 @@ fn ack_delay_is_capped_at_max_ack_delay() {
 }
 
 #[test]
-fn an_unreported_ack_delay_counts_as_queueing() {
+fn unreported_ack_delay_counts_as_queueing() {
     // Nothing distinguishes such a wait from a queue. This shows that the peer above could keep the
     // window small.
     let windows = Simulation::new("sync:signal=either", |_| Duration::ZERO).run(10);

@@ -1,4 +1,4 @@
-//! Events at controllers: each event once, in order, with the right values.
+//! Tests that controllers receive each event once, in order and with the right values.
 
 use crate::common;
 
@@ -49,7 +49,7 @@ fn undos(events: &[Event]) -> usize {
 }
 
 #[test]
-fn bytes_in_flight_balance_at_every_event() {
+fn reported_bytes_in_flight_equal_sent_minus_acked_and_lost() {
     let (mut pair, log, seen) = idle("reno");
     treat(&mut pair, |n| [40, 41, 90].contains(&n).then_some(Action::Drop));
     pair.client.to_write.push((0, 400_000));
@@ -87,7 +87,7 @@ fn bytes_in_flight_balance_at_every_event() {
 }
 
 #[test]
-fn a_loss_reports_lost_bytes_and_send_time() {
+fn loss_event_reports_lost_bytes_and_send_time() {
     let (mut pair, log, seen) = idle("reno");
     let before = pair.wire.iter().filter(|d| d.from_client).count();
     treat(&mut pair, |n| [3, 4].contains(&n).then_some(Action::Drop));
@@ -196,7 +196,7 @@ fn only_a_long_blackout_is_persistent_congestion() {
 }
 
 #[test]
-fn a_spurious_loss_is_undone() {
+fn spurious_loss_is_undone() {
     let (mut pair, log, seen) = idle("reno");
     treat(&mut pair, |n| [2, 3].contains(&n).then_some(Action::Late(8 * MS)));
     pair.client.to_write.push((0, 12_000));
@@ -208,7 +208,7 @@ fn a_spurious_loss_is_undone() {
 }
 
 #[test]
-fn a_reduction_with_one_real_loss_is_not_undone() {
+fn window_reduction_with_one_real_loss_is_not_undone() {
     let (mut pair, log, seen) = idle("reno");
     treat(&mut pair, |n| match n {
         2 => Some(Action::Late(8 * MS)),
@@ -224,7 +224,7 @@ fn a_reduction_with_one_real_loss_is_not_undone() {
 }
 
 #[test]
-fn a_late_packet_of_an_earlier_loss_undoes_nothing() {
+fn late_packet_of_an_earlier_loss_undoes_nothing() {
     let (algorithm, log) = recorded("reno");
     let mut pair =
         Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [50 * MS; 2]);
@@ -277,7 +277,7 @@ impl ControllerConfig for Starts {
 }
 
 /// Runs path MTU discovery up to 1400 bytes on a path whose MTU is `path`. Returns the datagram
-/// sizes with which controllers start, and those reported later.
+/// sizes with which controllers start, and the datagram sizes that are reported later.
 fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
     let starts = Arc::new(Mutex::new(Vec::new()));
     let reno = fathom_cc::catalogue::parse("reno").expect("a controller");
@@ -312,7 +312,7 @@ fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
 }
 
 #[test]
-fn datagram_sizes_are_reported_once_confirmed() {
+fn datagram_size_is_reported_when_mtu_discovery_confirms_it() {
     assert_eq!(discovered(1_500), (vec![1_200], vec![1_400]));
     let (started, reported) = discovered(1_300);
     assert_eq!(started, [1_200]);

@@ -1,4 +1,5 @@
-//! One-way delays: negotiated or not, in both modes, exact. Stock's algorithms stay unchanged.
+//! Tests that one-way delays are exact in both modes, and absent if they are not negotiated.
+//! Algorithms of stock quiche stay unchanged.
 
 use crate::common;
 
@@ -21,7 +22,7 @@ fn offering(algorithm: CongestionControlAlgorithm, offer: Option<Offer>, clock: 
 /// Extension of a peer from another project.
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 
-/// Only receive timestamps in ACK frames.
+/// An extension with receive timestamps in ACK frames only.
 const RECEIVE: Extension = Extension {
     receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 3 }),
     ..Extension::OFF
@@ -78,7 +79,7 @@ fn is_close(found: i64, grown: Duration) {
 }
 
 #[test]
-fn each_side_measures_its_direction_in_all_modes() {
+fn sync_timestamps_measure_each_direction_in_all_modes() {
     let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
     let modes = [Offer::Lean, Offer::Paper];
     for (ours, theirs) in modes.into_iter().flat_map(|a| modes.map(|b| (a, b))) {
@@ -91,7 +92,7 @@ fn each_side_measures_its_direction_in_all_modes() {
 }
 
 #[test]
-fn each_side_measures_its_direction_from_timestamps() {
+fn timestamp_frames_measure_each_direction() {
     let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
     for (here, there) in [(3, 3), (0, 5), (5, 1)] {
         // The server supports both frames. The client supports only TIMESTAMP, like a peer from
@@ -107,7 +108,7 @@ fn each_side_measures_its_direction_from_timestamps() {
 }
 
 #[test]
-fn each_side_measures_its_direction_from_receive_timestamps() {
+fn receive_timestamps_measure_each_direction() {
     let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
     for (here, there) in [((32, 0), (32, 0)), ((1, 3), (9, 5)), ((1_000_000, 4), (2, 1))] {
         let side = |(max_per_ack, exponent), others, clock| {
@@ -124,7 +125,7 @@ fn each_side_measures_its_direction_from_receive_timestamps() {
 }
 
 #[test]
-fn timestamps_go_with_acks_and_sync_timestamp_is_preferred() {
+fn timestamps_are_sent_with_acks_and_sync_is_preferred() {
     let both = Extension::default();
     let every = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..both };
     for (client, server, in_use) in [
@@ -189,15 +190,17 @@ fn assert_within_round_trips(log: &Log, stamp: &[u8]) {
         let Event::AckEvent { one_way, rtt, .. } = event else { continue };
         least = least.min(rtt.latest);
         let Some(one_way) = one_way else { continue };
-        // Queueing in both directions, the error of each sample, and undetected clock drift.
+        // The bound includes queueing in both directions, the error of each sample, and undetected
+        // clock drift.
         let room = (rtt.latest - least).as_nanos() as i64 + 5_000_000;
         assert!(one_way.as_nanos() <= room, "{one_way:?} of {room} ns for {stamp:x?}");
     }
 }
 
 #[test]
-fn impossible_timestamps_add_nothing_to_the_rtt() {
-    // The largest value that fits into the room; the smallest; the same value repeatedly.
+fn impossible_timestamps_never_give_a_delay_above_the_rtt() {
+    // The frames have the largest value that fits into the room, the smallest value, and the same
+    // value repeatedly.
     let absurd: [&[u8]; 3] = [
         &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],
         &[0x42, 0xf5, 0x00],
@@ -220,9 +223,9 @@ fn impossible_timestamps_add_nothing_to_the_rtt() {
 }
 
 #[test]
-fn impossible_receive_timestamps_add_nothing_to_the_rtt() {
-    // The same time repeatedly; the largest time; a time close to the epoch; no time. All for the
-    // largest packet.
+fn impossible_receive_times_never_give_a_delay_above_the_rtt() {
+    // The frames have the same time repeatedly, the largest time, a time close to the epoch, or no
+    // time. All times are for the largest packet.
     let absurd: [&[u8]; 4] = [
         &[1, 0, 1, 0x80, 0x00, 0xf4, 0x24],
         &[1, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
@@ -277,7 +280,7 @@ fn paper_mode_stamps_and_echoes_every_packet() {
     let mut server = offering(named("sync"), Some(Offer::Paper), 0);
     let (pair, [client, server]) = transfer(&mut client, &mut server);
     let shorts = pair.shorts(Duration::ZERO).count() as u64;
-    // Handshake datagrams may also have carried a 1-RTT packet behind the others.
+    // Handshake datagrams may also have carried a 1-RTT packet behind other packets.
     assert!(
         (shorts..shorts + 4).contains(&client.stamps_sent),
         "{} stamps in {shorts} packets",
@@ -290,7 +293,7 @@ fn paper_mode_stamps_and_echoes_every_packet() {
 }
 
 #[test]
-fn delays_reach_the_controller_with_their_ack() {
+fn one_way_delays_reach_the_controller_with_their_ack() {
     let (algorithm, log) = recorded("sync");
     let mut client = config(algorithm);
     let mut server = config(named("sync"));
@@ -336,7 +339,7 @@ fn stock_algorithms_do_not_use_the_extension() {
 }
 
 #[test]
-fn stock_algorithms_answer_stamps_when_configured() {
+fn stock_algorithms_send_timestamps_if_configured() {
     let mut client = config(named("sync"));
     let mut server = offering(CongestionControlAlgorithm::CUBIC, Some(Offer::Sends), 0);
     let (_, [client, server]) = transfer(&mut client, &mut server);
@@ -346,9 +349,9 @@ fn stock_algorithms_answer_stamps_when_configured() {
 }
 
 #[test]
-fn a_malformed_parameter_fails_the_handshake() {
+fn malformed_extension_parameter_fails_the_handshake() {
     let parameters: [&[u8]; 9] = [
-        // An exponent of 21 beside a maximum of 9.
+        // This parameter has an exponent of 21 beside a maximum of 9.
         &[0x80, 0x04, 0xac, 0x07, 1, 9, 0x80, 0x04, 0xac, 0x26, 1, 21],
         &[0xbd, 0xcf, 0x82, 0xec, 1, 9],
         &[0xbd, 0xcf, 0x82, 0xec, 2, 3, 0],
@@ -377,7 +380,7 @@ fn a_malformed_parameter_fails_the_handshake() {
 }
 
 #[test]
-fn a_peer_without_the_extension_is_served() {
+fn peer_without_the_extension_is_served() {
     let mut server = config(CongestionControlAlgorithm::CUBIC);
     let mut pair = Pair::connected(&mut config(named("sync")), &mut server, DELAYS);
     pair.client.to_write.push((0, 300_000));

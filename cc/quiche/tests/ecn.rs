@@ -1,4 +1,5 @@
-//! ECN: marks are counted and reported, and paths that do not carry them end marking.
+//! Tests that ECN marks are counted and reported, and that quiche stops sending ECT on a path that
+//! does not carry marks.
 
 use crate::common;
 
@@ -33,7 +34,7 @@ fn upload(pair: &mut Pair, stream: u64, bytes: usize) {
 }
 
 #[test]
-fn every_mark_is_reported_once_by_ack_frames() {
+fn every_ecn_mark_is_reported_once_by_ack_frames() {
     let (mut pair, log) = pair();
     assert!(pair.wire.iter().all(|d| d.ecn == 2), "ECT(0) from the first packet on");
     let marked = Rc::new(RefCell::new(Vec::new()));
@@ -68,7 +69,7 @@ fn every_mark_is_reported_once_by_ack_frames() {
 }
 
 #[test]
-fn several_marks_in_one_ack_are_one_congestion_event() {
+fn several_ecn_marks_in_one_ack_are_one_congestion_event() {
     let (mut pair, log) = pair();
     let from = pair.elapsed();
     // Acknowledgements are lost for a while, so that one frame reports all marks.
@@ -92,7 +93,7 @@ fn several_marks_in_one_ack_are_one_congestion_event() {
 }
 
 #[test]
-fn a_path_that_clears_marks_ends_marking() {
+fn quiche_stops_sending_ect_if_the_path_clears_marks() {
     let (algorithm, log) = recorded("reno");
     let mut pair =
         Pair::new(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]);
@@ -111,7 +112,7 @@ fn a_path_that_clears_marks_ends_marking() {
 }
 
 #[test]
-fn a_path_that_marks_everything_as_ect1_ends_marking() {
+fn quiche_stops_sending_ect_if_the_path_rewrites_all_to_ect1() {
     let (mut pair, log) = pair();
     pair.filter = Box::new(|d| Action::Pass(if d.from_client { 1 } else { d.ecn }));
     upload(&mut pair, 0, 20_000);
@@ -122,14 +123,15 @@ fn a_path_that_marks_everything_as_ect1_ends_marking() {
 }
 
 #[test]
-fn a_path_that_drops_ect_packets_is_used_without_ecn() {
+fn path_that_drops_ect_packets_is_used_without_ecn() {
     let mut pair = Pair::new(
         &mut config(named("fathom:reno")),
         &mut config(named("fathom:reno")),
         [20 * MS; 2],
     );
     pair.filter = Box::new(|d| if d.ecn == 0 { Action::Pass(0) } else { Action::Drop });
-    // Three probe timeouts of the client from 1 s on (RFC 9002 §6.2.2), then three of the server.
+    // The client has three probe timeouts from 1 s on (RFC 9002 §6.2.2), and then the server has
+    // three.
     assert!(pair.run(30_000, |pair| pair.client.conn.is_established()), "never got through");
     upload(&mut pair, 0, 50_000);
     assert!(pair.elapsed() < Duration::from_secs(40), "{:?}", pair.elapsed());

@@ -12,7 +12,7 @@ use quiche::CongestionControlAlgorithm::{Bbr2Gcongestion, CUBIC};
 const NEW: &str = "10.0.0.7:7000";
 
 #[test]
-fn a_migrated_client_restarts_its_controller_and_finishes() {
+fn migrated_client_restarts_its_controller_and_finishes() {
     let (algorithm, log) = recorded("sync");
     let mut pair =
         Pair::connected(&mut config(algorithm), &mut config(named("sync")), [20 * MS; 2]);
@@ -57,7 +57,7 @@ fn a_migrated_client_restarts_its_controller_and_finishes() {
 }
 
 #[test]
-fn a_server_follows_a_rebinding() {
+fn server_follows_a_nat_rebinding() {
     let (algorithm, log) = recorded("reno");
     let mut pair =
         Pair::connected(&mut config(named("fathom:reno")), &mut config(algorithm), [20 * MS; 2]);
@@ -80,7 +80,7 @@ fn a_server_follows_a_rebinding() {
 }
 
 #[test]
-fn data_sent_to_the_old_port_is_retransmitted() {
+fn data_sent_to_the_old_port_are_retransmitted() {
     for algorithm in [named("sync"), named("fathom:reno"), CUBIC, Bbr2Gcongestion] {
         let mut pair = Pair::connected(
             &mut config(named("fathom:reno")),
@@ -106,7 +106,7 @@ fn data_sent_to_the_old_port_is_retransmitted() {
 }
 
 #[test]
-fn losses_on_the_old_path_do_not_affect_the_new_one() {
+fn losses_on_the_old_path_do_not_affect_the_new_path() {
     let (algorithm, _) = recorded("reno");
     let mut pair =
         Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]);

@@ -1,4 +1,4 @@
-//! Packets leave at the pace, and nothing else waits for the pace.
+//! Tests that packets with data leave at the pacing rate, and that nothing else is paced.
 
 use crate::common;
 
@@ -43,7 +43,7 @@ fn never_ahead(pair: &Pair, from: Duration, ahead: u64) {
 }
 
 #[test]
-fn packets_are_paced_with_one_wake_up_each() {
+fn quiche_paces_packets_with_one_wake_up_each() {
     let mut pair = pair(paced(1 << 20, RATE));
     let from = pair.elapsed();
     let before = pair.client.wakeups;
@@ -51,14 +51,14 @@ fn packets_are_paced_with_one_wake_up_each() {
     pair.run(2_000, |_| false);
     let sent = bytes(pair.shorts(from));
     assert!((2_376_000..=2_424_000).contains(&sent), "{sent} bytes in 2 s at 1.2 MB/s");
-    // Sent at once: the packet itself, and the packets of 2 ms.
+    // The sender may send at once the packet itself and the packets of 2 ms.
     never_ahead(&pair, from, 1_200 + 2 * 1_200 + 10);
     let (packets, wakeups) = (pair.shorts(from).count(), pair.client.wakeups - before);
     assert!(wakeups <= packets + 5, "{wakeups} wake-ups for {packets} packets");
 }
 
 #[test]
-fn coarse_timers_keep_the_average_rate() {
+fn coarse_timers_keep_the_average_pacing_rate() {
     let mut pair = pair(paced(1 << 20, RATE));
     let from = pair.elapsed();
     pair.grain = Duration::from_micros(1_700);
@@ -70,7 +70,7 @@ fn coarse_timers_keep_the_average_rate() {
 }
 
 #[test]
-fn a_paced_packet_has_a_timer_even_when_overdue() {
+fn paced_packet_has_a_timer_even_when_overdue() {
     // In real time, some time passes between `send` and `timeout`.
     let mut pair = pair(paced(1 << 20, RATE));
     pair.client.to_write.push((0, 100_000));
@@ -89,7 +89,7 @@ fn a_paced_packet_has_a_timer_even_when_overdue() {
 }
 
 #[test]
-fn data_waiting_for_pacing_is_bounded_by_the_window() {
+fn data_waiting_for_pacing_are_bounded_by_the_window() {
     let window = 100_000;
     let mut pair = pair(paced(window, RATE));
     let from = pair.elapsed();
@@ -101,16 +101,16 @@ fn data_waiting_for_pacing_is_bounded_by_the_window() {
         false
     });
     assert!(most as u64 <= window, "{most} bytes wait behind a window of {window}");
-    // The window lasts for 83 ms at this rate, so the application was never starved.
+    // The window lasts for 83 ms at this rate, so the sender never ran out of data.
     let sent = bytes(pair.shorts(from));
     assert!((3_564_000..=3_636_000).contains(&sent), "{sent} bytes in 3 s at 1.2 MB/s");
 }
 
 #[test]
-fn the_pacing_timer_stops_after_a_transfer() {
+fn pacing_timer_stops_after_a_transfer() {
     let mut pair = pair(paced(60_000, RATE));
     pair.client.to_write.push((0, 600_000));
-    // 500 ms at the rate, 20 ms of path, and headers.
+    // The transfer takes 500 ms at the rate, 20 ms for the path, and the time for headers.
     assert!(pair.run(560, |pair| pair.server.read == 600_000));
     pair.run(500, |_| false);
     let before = pair.client.wakeups;
@@ -123,7 +123,7 @@ fn the_pacing_timer_stops_after_a_transfer() {
 }
 
 #[test]
-fn acks_are_not_paced() {
+fn bare_acks_are_not_paced() {
     // At its pace, the client sends one packet every 120 ms.
     let mut pair = pair(paced(1 << 20, 10_000));
     pair.client.to_write.push((0, 50_000));
@@ -137,8 +137,8 @@ fn acks_are_not_paced() {
 }
 
 #[test]
-fn probes_are_not_paced() {
-    // 1200 bytes every 1.2 s.
+fn loss_probes_are_not_paced() {
+    // The rate is 1200 bytes every 1.2 s.
     let mut pair = pair(paced(1 << 20, 1_000));
     pair.run(5_000, |_| false);
     pair.filter = Box::new(|d| if d.from_client { Action::Drop } else { Action::Pass(0) });
@@ -152,7 +152,7 @@ fn probes_are_not_paced() {
 }
 
 #[test]
-fn a_probe_sent_early_delays_later_packets() {
+fn probe_sent_ahead_of_its_pace_delays_later_packets() {
     let mut pair = pair(paced(1 << 20, 12_000));
     let from = pair.elapsed();
     pair.filter = Box::new(move |d| {
@@ -165,12 +165,12 @@ fn a_probe_sent_early_delays_later_packets() {
     pair.client.to_write.push((0, 200_000));
     pair.run(10_000, |_| false);
     let sent = bytes(pair.shorts(from).filter(|d| d.bytes.len() > 100));
-    // 10 s at 12 kB/s, plus one packet. Probes are included, not additional.
+    // At most 10 s at 12 kB/s, plus one packet, may be sent. This bound includes the probes.
     assert!((118_800..=121_300).contains(&sent), "{sent}");
 }
 
 #[test]
-fn a_close_is_not_paced() {
+fn connection_close_is_not_paced() {
     let mut pair = pair(paced(1 << 20, 1_000));
     pair.client.to_write.push((0, 50_000));
     pair.run(5, |_| false);
@@ -206,7 +206,7 @@ fn paced_control_frames_have_a_timer() {
 }
 
 #[test]
-fn a_rate_of_zero_does_not_panic() {
+fn pacing_rate_of_zero_does_not_panic() {
     let mut client = config(record(std::sync::Arc::new(paced(1 << 20, 0))).0);
     let mut pair = Pair::new(&mut client, &mut config(named("fathom:reno")), [20 * MS; 2]);
     pair.run(2_000, |_| false);
@@ -218,8 +218,8 @@ fn a_rate_of_zero_does_not_panic() {
 }
 
 #[test]
-fn a_send_delay_stretches_the_round_trip() {
-    // 50 kB every 40 ms + 60 ms: 500 kB/s.
+fn send_delay_lengthens_the_round_trip() {
+    // The sender sends 50 kB every 40 ms + 60 ms, which is 500 kB/s.
     let held =
         Fixed::new(SendParams { pacing: Pacing::Delay(60 * MS), ..SendParams::window(50_000) });
     let mut pair = pair(held);

@@ -1,5 +1,5 @@
-//! Packets with stream data have the size that a controller requests. Nothing else is trimmed, and
-//! nothing starves.
+//! Tests that packets with stream data have the size that a controller requests, that no other
+//! packets are trimmed, and that no data starve.
 
 use crate::common;
 
@@ -22,7 +22,7 @@ fn fixed(window: u64) -> CongestionControlAlgorithm {
 }
 
 #[test]
-fn data_packets_keep_the_size_and_handshakes_do_not() {
+fn data_packets_have_the_requested_size_and_handshakes_do_not() {
     for size in [256, 301, 576, 1_000, 1_200] {
         let mut pair = Pair::connected(
             &mut config(sized(size)),
@@ -46,7 +46,7 @@ fn data_packets_keep_the_size_and_handshakes_do_not() {
 }
 
 #[test]
-fn a_size_too_small_for_data_is_raised() {
+fn requested_size_too_small_for_data_is_raised() {
     let mut pair =
         Pair::connected(&mut config(sized(20)), &mut config(named("fathom:reno")), [10 * MS; 2]);
     let from = pair.elapsed();
@@ -84,7 +84,7 @@ fn requested_sizes_hold_in_both_directions_in_paper_mode() {
 }
 
 /// Downloads while a third of the server's packets are lost, so that ACK frames have as many ranges
-/// as quiche keeps: more than 128 bytes. Returns the size of the client's largest packet.
+/// as quiche keeps and exceed 128 bytes. Returns the size of the client's largest packet.
 fn lossy_download(pair: &mut Pair, upload: usize) -> usize {
     pair.filter = Box::new(|d| {
         if !d.from_client && d.is_short() && d.number % 3 == 0 {
@@ -105,7 +105,7 @@ fn lossy_download(pair: &mut Pair, upload: usize) -> usize {
 }
 
 #[test]
-fn acks_larger_than_the_size_are_sent_without_looping() {
+fn acks_larger_than_the_requested_size_are_sent_without_looping() {
     // `flush` panics if one call of the application sends 20,000 packets.
     for upload in [10, 100_000] {
         let mut pair =
@@ -116,7 +116,7 @@ fn acks_larger_than_the_size_are_sent_without_looping() {
 }
 
 #[test]
-fn a_window_may_lack_room_for_a_ping_with_a_stamp() {
+fn window_without_room_for_a_stamped_ping_causes_no_loop() {
     let paper = |algorithm| {
         let mut config = config(algorithm);
         let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
@@ -148,7 +148,7 @@ fn a_window_may_lack_room_for_a_ping_with_a_stamp() {
 }
 
 #[test]
-fn path_challenges_stay_full_size() {
+fn path_challenges_keep_their_full_size() {
     let mut pair = Pair::connected(&mut config(sized(256)), &mut config(sized(256)), [10 * MS; 2]);
     common::spare_ids(&mut pair);
     let from = pair.elapsed();

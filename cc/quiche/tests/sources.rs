@@ -26,7 +26,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn changed_sources_stop_the_build() {
+fn build_stops_if_sources_of_stock_quiche_have_changed() {
     let folder = tempfile::tempdir().expect("a folder");
     let stock = locate::stock(folder.path()).expect("the sources that this crate was built from");
     let patches = Path::new(env!("CARGO_MANIFEST_DIR")).join("patch");

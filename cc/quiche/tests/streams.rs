@@ -29,11 +29,11 @@ fn is_ended(pair: &Pair) -> bool {
 }
 
 #[test]
-fn a_fin_written_before_its_data_is_acknowledged_is_sent() {
+fn fin_written_before_its_data_are_acknowledged_is_sent() {
     for algorithm in [named("sync"), CUBIC, Bbr2Gcongestion] {
         let mut pair = answered(algorithm);
         send(&mut pair, b"", true);
-        // Now all data are acknowledged, and the end waits to be sent.
+        // All data are now acknowledged, and the end of the stream waits to be sent.
         pair.deliver_next();
         assert!(!is_ended(&pair));
         assert!(pair.run(1_000, is_ended), "{algorithm:?}: the client waits for the end");
@@ -41,7 +41,7 @@ fn a_fin_written_before_its_data_is_acknowledged_is_sent() {
 }
 
 #[test]
-fn a_lost_fin_is_retransmitted() {
+fn lost_fin_is_retransmitted() {
     for algorithm in [named("sync"), CUBIC, Bbr2Gcongestion] {
         let mut pair = answered(algorithm);
         // The acknowledgement arrives.
@@ -64,10 +64,10 @@ fn a_lost_fin_is_retransmitted() {
 }
 
 #[test]
-fn a_lost_fin_after_acknowledged_data_is_retransmitted() {
+fn lost_fin_after_acknowledged_data_is_retransmitted() {
     for algorithm in [named("sync"), CUBIC, Bbr2Gcongestion] {
         let mut pair = answered(algorithm);
-        // The end is sent while the acknowledgement is in flight, and is lost.
+        // The end of the stream is sent while the acknowledgement is in flight, and is lost.
         let sent = pair.now - pair.start;
         pair.filter =
             Box::new(

@@ -1,5 +1,5 @@
-//! The integration tests of this crate as one program, which links only once. Each file here is a
-//! module.
+//! Integration tests of this crate, built as one program so that they link only once. Each file is
+//! a module.
 
 mod examples;
 mod real;

@@ -96,7 +96,7 @@ async fn transfer(server: Plugin, client: Plugin) -> (Report, Report) {
 }
 
 #[tokio::test]
-async fn sync_runs_on_one_way_delays_between_real_sockets() {
+async fn sync_uses_one_way_delays_between_real_sockets() {
     let sync = || plugin("sync", Extension::default());
     let (client, server) = transfer(sync(), sync()).await;
     for report in [client, server] {
@@ -108,7 +108,7 @@ async fn sync_runs_on_one_way_delays_between_real_sockets() {
 }
 
 #[tokio::test]
-async fn sync_runs_on_timestamps_if_the_peer_has_only_those() {
+async fn sync_uses_timestamp_frames_if_the_peer_supports_no_other() {
     let other = Extension { offer: None, ..Extension::default() };
     for (server, client) in [(Extension::default(), other), (other, Extension::default())] {
         let (client, server) = transfer(plugin("sync", server), plugin("sync", client)).await;
@@ -121,7 +121,7 @@ async fn sync_runs_on_timestamps_if_the_peer_has_only_those() {
 }
 
 #[tokio::test]
-async fn sync_runs_on_receive_timestamps_alone() {
+async fn sync_works_with_receive_timestamps_alone() {
     let receive =
         Extension { receive_timestamps: Some(ReceiveTimestamps::default()), ..Extension::OFF };
     let (client, server) = transfer(plugin("sync", receive), plugin("sync", receive)).await;
@@ -133,7 +133,7 @@ async fn sync_runs_on_receive_timestamps_alone() {
 }
 
 #[tokio::test]
-async fn a_peer_without_the_extension_never_sees_a_frame() {
+async fn peer_without_the_extension_never_receives_its_frames() {
     let off = Extension::OFF;
     for (server, client) in [(Extension::default(), off), (off, Extension::default())] {
         let (client, server) = transfer(plugin("reno", server), plugin("reno", client)).await;

@@ -114,7 +114,7 @@ struct Opened {
 
 impl Opened {
     fn record(&self, number: u64, header: &[u8], payload: &[u8]) {
-        // Short headers only (RFC 9000 §17.3).
+        // Record only packets with short headers (RFC 9000 §17.3).
         if header[0] & 0x80 == 0 {
             self.packets.lock().expect("whole").push((number, payload.to_vec()));
             self.count.fetch_add(1, Ordering::SeqCst);
@@ -293,7 +293,7 @@ async fn independent_parser_and_codec_agree_on_a_connection() {
     for wanted in [(1, 3), (32, 0), (3, 0), (32, 5)] {
         let wanted = ReceiveTimestamps { max_per_ack: wanted.0, exponent: wanted.1 };
         let [server, client] = upload(wanted).await;
-        // The server's clock when it opened each packet, in milliseconds.
+        // Maps each packet to the server's clock when the packet was opened, in milliseconds.
         let mut arrived: HashMap<u64, u64> = HashMap::new();
         for (place, (number, _)) in server.packets.lock().expect("whole").iter().enumerate() {
             arrived.entry(*number).or_insert(place as u64 + 1);

@@ -77,7 +77,7 @@ fn slow_start_stops_exactly_at_the_threshold() {
 }
 
 #[test]
-fn a_round_of_additive_growth_is_exact() {
+fn additive_growth_over_a_round_is_exact() {
     for chunk in [1, 7, 1_199, 1_200, 2_400, 11_111] {
         let mut a = avoiding(100_000);
         let mut left = 100_000;
@@ -102,7 +102,7 @@ fn additive_growth_keeps_fractions_of_packets() {
 }
 
 #[test]
-fn proportional_growth_is_a_share_of_the_acknowledged_bytes() {
+fn proportional_growth_adds_a_share_of_acknowledged_bytes() {
     let mut a = avoiding(100_000);
     for _ in 0..100_000 {
         a.grow_proportional(Ratio::percent(10), 1);
@@ -113,7 +113,7 @@ fn proportional_growth_is_a_share_of_the_acknowledged_bytes() {
 }
 
 #[test]
-fn a_cut_keeps_the_minimum_and_ends_slow_start() {
+fn window_cut_keeps_the_minimum_and_ends_slow_start() {
     let mut a = aimd();
     a.cut(Ratio::percent(90));
     assert_eq!((a.window(), a.threshold()), (10_800, Some(10_800)));
@@ -126,7 +126,7 @@ fn a_cut_keeps_the_minimum_and_ends_slow_start() {
 }
 
 #[test]
-fn a_cut_by_bytes_keeps_the_minimum_and_is_not_undone() {
+fn window_cut_by_bytes_keeps_the_minimum_and_is_not_undone() {
     let mut a = avoiding(100_000);
     a.cut_by(MSS);
     assert_eq!((a.window(), a.threshold()), (98_800, Some(98_800)));
@@ -140,7 +140,7 @@ fn a_cut_by_bytes_keeps_the_minimum_and_is_not_undone() {
 }
 
 #[test]
-fn the_window_is_reduced_once_per_recovery_period() {
+fn window_is_reduced_once_per_recovery_period() {
     let mut a = aimd();
     assert!(a.on_congestion_event(&loss(100, 80), Ratio::HALF));
     assert_eq!((a.window(), a.phase()), (6_000, Phase::Recovery));
@@ -158,7 +158,7 @@ fn the_window_is_reduced_once_per_recovery_period() {
 }
 
 #[test]
-fn persistent_congestion_collapses_even_in_recovery() {
+fn persistent_congestion_collapses_window_even_in_recovery() {
     let mut a = avoiding(100_000);
     a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     assert!(a.on_congestion_event(&persistent(300, 99), Ratio::HALF));
@@ -168,7 +168,7 @@ fn persistent_congestion_collapses_even_in_recovery() {
 }
 
 #[test]
-fn the_application_limit_stops_growth_but_not_recovery() {
+fn application_limit_stops_growth_but_not_recovery() {
     let mut a = aimd();
     a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     assert_eq!(ack(&mut a, 130, 110, MSS, true), 0);
@@ -176,7 +176,7 @@ fn the_application_limit_stops_growth_but_not_recovery() {
 }
 
 #[test]
-fn undo_restores_and_never_lowers() {
+fn undo_restores_the_window_and_never_lowers_it() {
     let mut a = avoiding(100_000);
     a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     a.on_spurious_congestion_event();
@@ -191,7 +191,7 @@ fn undo_restores_and_never_lowers() {
 }
 
 #[test]
-fn a_window_that_has_outgrown_the_loss_keeps_all_its_values() {
+fn undo_has_no_effect_once_the_window_has_outgrown_the_loss() {
     let mut a = avoiding(100_000);
     a.on_congestion_event(&loss(200, 180), Ratio::HALF);
     a.grow_proportional(Ratio::ONE, 50_001);
@@ -220,7 +220,7 @@ fn undoing_an_empty_reduction_restores_all_state() {
 }
 
 #[test]
-fn an_early_cut_survives_the_undo_of_a_loss() {
+fn early_cut_survives_the_undo_of_a_loss() {
     let mut a = avoiding(100_000);
     a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     a.cut(Ratio::percent(90));
@@ -230,7 +230,7 @@ fn an_early_cut_survives_the_undo_of_a_loss() {
 }
 
 #[test]
-fn a_mark_is_never_spurious() {
+fn ecn_mark_is_never_undone_as_spurious() {
     let mut a = avoiding(100_000);
     a.on_congestion_event(&mark(100, 80), Ratio::HALF);
     a.on_spurious_congestion_event();
@@ -254,7 +254,7 @@ fn datagram_size_changes_apply_at_once() {
 }
 
 #[test]
-fn a_new_path_starts_over_and_ignores_old_packets() {
+fn new_path_resets_the_window_and_ignores_old_packets() {
     let mut a = avoiding(100_000);
     a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     a.on_moved(ms(200));
@@ -267,7 +267,7 @@ fn a_new_path_starts_over_and_ignores_old_packets() {
 }
 
 #[test]
-fn the_window_never_exceeds_the_ceiling() {
+fn window_never_exceeds_the_ceiling() {
     let mut a = aimd();
     a.grow_slow_start(u64::MAX);
     assert_eq!(a.window(), MAX_WINDOW);

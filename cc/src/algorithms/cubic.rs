@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn k_is_the_time_back_to_w_max() {
+    fn cubic_k_is_the_time_until_the_window_returns_to_w_max() {
         // In segments, after a cut to 70 %: cbrt(30 / 0.4) = cbrt(75), cbrt(3 / 0.4) = cbrt(7.5),
         // cbrt(3000 / 0.4) = cbrt(7500).
         near(k(100.0, 70.0, C), 4.2172);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_after_t_seconds_follows_rfc_9438() {
+    fn cubic_window_after_t_seconds_follows_rfc_9438() {
         // W_max 100, K = cbrt(75): 0.4 (t - 4.21716)^3 + 100.
         let w = |t| w_cubic(t, cube_root(75.0), 100.0, C);
         for (t, window) in [
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_lies_between_one_and_one_and_a_half_windows() {
+    fn cubic_target_lies_between_one_and_one_and_a_half_windows() {
         for (w_cubic, expected) in
             [(90.0, 100.0), (100.0, 100.0), (120.0, 120.0), (150.0, 150.0), (1e9, 150.0)]
         {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_becomes_1_at_the_window_before_the_reduction() {
+    fn cubic_alpha_becomes_1_at_the_window_before_the_reduction() {
         near(ALPHA, 0.5294);
         assert_eq!((alpha(99.9, 100.0), alpha(100.0, 100.0)), (ALPHA, 1.0));
     }
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_per_segment_is_target_minus_window_over_window() {
+    fn cubic_growth_per_segment_is_target_minus_window_over_window() {
         // At t = 2 s with RTT 0.1 s, W_max 1000 and cwnd 700: K = cbrt(750) = 9.0856;
         // W_cubic(2.1) = 1000 - 0.4 * 6.9856^3 = 863.6448.
         let mut e = epoch(1_000, 700);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn w_est_is_used_when_the_curve_is_lower() {
+    fn cubic_uses_w_est_when_the_curve_is_lower() {
         // cwnd 7, W_max 10, at t = 0: W_cubic = 7. Seven acknowledged segments add alpha: W_est =
         // 7.5294.
         let mut e = epoch(10, 7);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_without_w_max_starts_at_the_current_window() {
+    fn cubic_epoch_without_w_max_starts_at_the_current_window() {
         let mut curve = Curve::default();
         let e = *curve.epoch(Time::from_millis(5), 50, 1);
         assert_eq!((e.k, e.w_max, e.cwnd_prior), (0.0, 50.0, 50.0));

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn event_detection_matches_hand_calculation() {
+    fn dca_event_detection_matches_hand_calculation() {
         // The samples 2 4 4 4 5 5 7 9 have mean 5 and deviation 2. The mean of the last two: 8 > 7.
         assert!(event(&ring(2, 8, [2, 4, 4, 4, 5, 5, 7, 9])));
         // The mean of the last two, 5 and 9, is exactly mean + deviation, so it is not above it.
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn one_late_sample_of_twenty_is_an_event() {
+    fn one_late_rtt_sample_of_twenty_is_a_dca_event() {
         // 19 samples of 50 and one of 52: mean of the last two 51, mean of all 50.1, deviation 2
         // sqrt(19) / 20 = 0.436.
         let mut rtts = vec![50; 19];
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_sums_match_the_last_samples() {
+    fn dca_ring_sums_match_the_last_samples() {
         let rtts: Vec<u64> = (0..1_000_u64).map(|n| n * n * 7_919 % 300).collect();
         for (x, w) in [(2, 20), (1, 1), (20, 2), (5, 200), (200, 200)] {
             let mut r = Ring::new(x, w);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn event_detection_agrees_with_floating_point() {
+    fn dca_event_detection_agrees_with_floating_point() {
         let rtts: Vec<f64> = (0..2_000_u64).map(|n| (40 + n * n * 104_729 % 61) as f64).collect();
         let mut r = Ring::new(2, 20);
         let mut seen = [0; 2];
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_samples_do_not_overflow() {
+    fn dca_does_not_overflow_on_the_longest_rtts() {
         let mut r = Ring::new(200, 200);
         for n in 0..400_u32 {
             r.push(if n % 2 == 0 { Duration::MAX } else { Duration::ZERO });

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_rtt_equal_to_the_middle_is_not_above_it() {
+    fn dual_treats_an_rtt_equal_to_the_middle_as_not_above_it() {
         let ms = Duration::from_millis;
         let seen = Range { min: ms(50), max: ms(90) };
         for (rtt, above) in [(50, false), (69, false), (70, false), (71, true), (90, true)] {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rtt_range_widens_in_both_directions() {
+    fn dual_rtt_range_widens_in_both_directions() {
         let ms = Duration::from_millis;
         let seen = Range { min: ms(60), max: ms(60) }.and(ms(55)).and(ms(70)).and(ms(65));
         assert_eq!(seen, Range { min: ms(55), max: ms(70) });

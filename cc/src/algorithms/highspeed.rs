@@ -189,7 +189,7 @@ mod tests {
         f64::from(ratio.num()) / f64::from(ratio.den())
     }
 
-    /// Rows of RFC 3649 §B: w, a(w) rounded down, b(w) to two decimals.
+    /// Rows of RFC 3649 §B. A row has w, a(w) rounded down, and b(w) with two decimals.
     const ROWS: &[(u32, u32, f64)] = &[
         (38, 1, 0.50),
         (118, 2, 0.44),
@@ -214,7 +214,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_row_of_the_rfc_table_matches() {
+    fn highspeed_matches_every_row_of_the_rfc_3649_table() {
         for &(w, a_row, b_row) in ROWS {
             let (a_row, window) = (f64::from(a_row), u64::from(w) * MSS);
             assert!((a(f64::from(w)) - a_row).abs() < 0.05, "a({w}) = {}", a(f64::from(w)));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn values_between_rows_follow_the_formula() {
+    fn highspeed_formula_gives_known_values_between_rows() {
         for (w, expected) in
             [(100.0, 1.801), (1_000.0, 7.740), (10_000.0, 29.02), (83_000.0, 70.74)]
         {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_follows_the_formula() {
+    fn highspeed_table_follows_the_formula() {
         for quarters in 38 * 4..=100_000 * 4_u64 {
             let (table, formula) =
                 (value(increase(quarters * MSS / 4, MSS)), a(quarters as f64 / 4.0));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn small_windows_grow_exactly_as_with_reno() {
+    fn highspeed_grows_small_windows_exactly_like_reno() {
         for w in 2..=38 {
             assert_eq!(
                 (increase(w * MSS, MSS), kept(w * MSS, MSS)),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_the_table_are_constant() {
+    fn highspeed_values_beyond_the_table_are_constant() {
         for w in [100_000, 131_072, 1_000_000, (1 << 40) / MSS] {
             assert_eq!(increase(w * MSS, MSS), increase(100_000 * MSS, MSS), "{w}");
             assert_eq!(kept(w * MSS, MSS), kept(100_000 * MSS, MSS), "{w}");

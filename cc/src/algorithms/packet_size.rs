@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_size_that_fits_is_chosen() {
+    fn largest_datagram_size_that_fits_the_window_is_chosen() {
         for (window, size) in [
             (9_600, 1_200),
             (9_599, 1_000),

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_doubles_the_smoothed_round_trip() {
+    fn sdc_congestion_doubles_the_smoothed_round_trip() {
         assert_eq!(grown(ms(50), ms(50)), ms(50), "RTT + D = 100 ms");
         assert_eq!(grown(ms(100), ms(50)), ms(150), "and again: 200 ms");
         assert_eq!(grown(ms(20), ms(50)), ms(0), "never negative");
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_window_speeds_up_by_a_tenth_per_packet() {
+    fn sdc_small_window_speeds_up_by_a_tenth_per_packet() {
         assert_eq!(shrunk_small(ms(50), ms(50), ms(150)), ms(130), "0.9 * 200 - 50");
         assert_eq!(
             shrunk_small(ms(60), ms(50), ms(40)),
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_window_gains_one_packet_per_round_trip() {
+    fn sdc_large_window_gains_one_packet_per_round_trip() {
         // Equation (1): W / RTT' = (W + 1/W) / RTT. With W = 10, 100/101 of 202 ms is 200 ms.
         assert_eq!(shrunk_large(10.0, 1, ms(52), ms(150)), ms(148));
         // W packets, one after the other, give about (W + 1) / W times the rate: (65/64)^8 = 1.1321

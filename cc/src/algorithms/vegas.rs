@@ -497,19 +497,19 @@ mod tests {
     }
 
     #[test]
-    fn delta_matches_hand_calculation() {
+    fn vegas_delta_matches_hand_calculation() {
         // 20 packets, base 50 ms: 20 * (RTT - 50) / RTT.
         for (rtt, expected) in
             [(50, 0), (51, 0), (52, 1), (54, 1), (55, 2), (60, 3), (61, 4), (100, 10)]
         {
             assert_eq!(delta(20 * MSS, MSS, ms(50), ms(rtt)), expected, "{rtt} ms");
         }
-        // A half is rounded up: 2 * 25 / 100 packets.
+        // A result of one half, here 2 * 25 / 100 packets, is rounded up.
         assert_eq!(delta(2 * MSS, MSS, ms(75), ms(100)), 1);
     }
 
     #[test]
-    fn delta_from_bytes_in_flight_matches_hand_calculation() {
+    fn vegas_delta_from_bytes_in_flight_matches_hand_calculation() {
         // Two of twelve packets acknowledged: 11 - 12 * 50 / RTT, or 12 (RTT - 50) / RTT with the
         // window.
         for (rtt, expected, with_window) in
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_counts_packets_not_bytes() {
+    fn vegas_round_counts_packets_not_bytes() {
         // TCP that grows by ACKs assigns the bytes of one packet to both packets of an ACK. The
         // third packet was sent before the round began.
         let at = |millis, bytes| Acked { sent: Time::from_millis(millis), bytes };
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn diff_matches_hand_calculation() {
+    fn vegas_diff_matches_hand_calculation() {
         // 20 packets, base 50 ms: 20 * (RTT - 50) / 50.
         for (rtt, expected) in
             [(50, 0), (52, 0), (53, 1), (55, 2), (60, 4), (62, 4), (63, 5), (100, 20)]
@@ -558,13 +558,13 @@ mod tests {
     }
 
     #[test]
-    fn target_matches_hand_calculation() {
+    fn vegas_target_window_matches_hand_calculation() {
         assert_eq!(target(40 * MSS, ms(50), ms(80)), 25 * MSS);
         assert_eq!(target(40 * MSS, ms(50), ms(50)), 40 * MSS);
     }
 
     #[test]
-    fn nothing_divides_by_zero_or_overflows() {
+    fn vegas_formulas_never_divide_by_zero_or_overflow() {
         let zero = Duration::ZERO;
         assert_eq!(
             (delta(5, 0, zero, zero), diff(5, MSS, zero, ms(1)), target(5, zero, zero)),
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_default_to_the_parameter_set() {
+    fn vegas_thresholds_default_to_the_parameter_set() {
         for (spec, alpha, beta, gamma, written) in [
             ("vegas", 1, 3, 1, "vegas"),
             ("vegas:params=linux", 2, 4, 1, "vegas:params=linux"),

@@ -37,27 +37,27 @@ pub fn known(entries: Entries) -> Entries {
 macro_rules! contract_tests {
     ($entries:expr) => {
         $crate::contract_tests! { $entries;
-            the_initial_window_follows_rfc_9002,
-            slow_start_doubles_per_round_without_queueing,
+            initial_window_follows_rfc_9002,
+            slow_start_doubles_window_per_round_without_queueing,
             losses_cut_the_window_once_per_round,
-            a_mark_reduces_as_a_loss_does,
-            the_window_does_not_grow_in_recovery,
+            ecn_mark_reduces_the_window_as_a_loss_does,
+            window_does_not_grow_in_recovery,
             avoidance_adds_one_datagram_per_round_without_queueing,
-            persistent_congestion_collapses_to_two_datagrams,
-            the_window_never_falls_below_two_datagrams,
-            an_app_limited_window_does_not_grow,
-            no_queue_makes_an_app_limited_window_grow,
-            no_queue_makes_the_window_grow_in_recovery,
-            a_calm_path_lets_the_window_grow_again_after_a_loss,
+            persistent_congestion_reduces_window_to_two_datagrams,
+            window_never_falls_below_two_datagrams,
+            app_limited_window_does_not_grow,
+            queueing_never_makes_an_app_limited_window_grow,
+            queueing_never_makes_the_window_grow_in_recovery,
+            window_grows_again_after_a_loss_on_a_calm_path,
             metrics_match_send_params,
-            a_late_undo_changes_nothing,
-            datagram_changes_are_honoured,
-            a_new_path_restarts_the_controller,
-            a_spurious_loss_is_undone,
-            clones_are_independent,
-            a_missing_signal_is_named_with_a_hint,
-            same_path_same_curve_whatever_the_clock_offset,
-            recording_is_transparent_and_bounded,
+            undo_that_comes_too_late_changes_nothing,
+            datagram_size_changes_are_adopted,
+            new_path_restarts_the_controller,
+            spurious_loss_is_undone,
+            cloned_controllers_are_independent,
+            missing_signal_is_reported_with_a_hint,
+            clock_offset_does_not_change_the_window_curve,
+            recording_does_not_change_the_controller_and_is_bounded,
         }
     };
     ($entries:expr; $($property:ident,)+) => {
@@ -121,7 +121,7 @@ fn rate(s: &Script) -> f64 {
 }
 
 /// Checks that the initial window is that of RFC 9002.
-pub fn the_initial_window_follows_rfc_9002(entries: Entries) {
+pub fn initial_window_follows_rfc_9002(entries: Entries) {
     each(entries, |_, s| {
         assert_eq!(s.window(), initial_window(MSS));
         assert_eq!(s.controller.metrics().phase, Phase::SlowStart);
@@ -129,7 +129,7 @@ pub fn the_initial_window_follows_rfc_9002(entries: Entries) {
 }
 
 /// Checks that slow start doubles the window per round trip without queueing.
-pub fn slow_start_doubles_per_round_without_queueing(entries: Entries) {
+pub fn slow_start_doubles_window_per_round_without_queueing(entries: Entries) {
     each(entries, |entry, mut s| {
         if !entry.contract.doubles {
             return;
@@ -161,7 +161,7 @@ pub fn losses_cut_the_window_once_per_round(entries: Entries) {
 }
 
 /// Checks that a mark reduces the window as a loss does.
-pub fn a_mark_reduces_as_a_loss_does(entries: Entries) {
+pub fn ecn_mark_reduces_the_window_as_a_loss_does(entries: Entries) {
     each(entries, |entry, mut marked| {
         let mut lost = Script::new(entry.name);
         marked.congestion_event(Cause::Mark);
@@ -171,7 +171,7 @@ pub fn a_mark_reduces_as_a_loss_does(entries: Entries) {
 }
 
 /// Checks that the window does not grow in recovery.
-pub fn the_window_does_not_grow_in_recovery(entries: Entries) {
+pub fn window_does_not_grow_in_recovery(entries: Entries) {
     each(entries, |_, mut s| {
         s.lose();
         let old = s.now;
@@ -199,7 +199,7 @@ pub fn avoidance_adds_one_datagram_per_round_without_queueing(entries: Entries) 
 }
 
 /// Checks that persistent congestion reduces the window to two datagrams.
-pub fn persistent_congestion_collapses_to_two_datagrams(entries: Entries) {
+pub fn persistent_congestion_reduces_window_to_two_datagrams(entries: Entries) {
     each(entries, |entry, mut s| {
         s.acks(30, 0);
         s.lose();
@@ -212,7 +212,7 @@ pub fn persistent_congestion_collapses_to_two_datagrams(entries: Entries) {
 }
 
 /// Checks that the window never falls below two datagrams.
-pub fn the_window_never_falls_below_two_datagrams(entries: Entries) {
+pub fn window_never_falls_below_two_datagrams(entries: Entries) {
     each(entries, |entry, mut s| {
         for _ in 0..40 {
             s.lose();
@@ -224,7 +224,7 @@ pub fn the_window_never_falls_below_two_datagrams(entries: Entries) {
 }
 
 /// Checks that the window of an application-limited sender does not grow.
-pub fn an_app_limited_window_does_not_grow(entries: Entries) {
+pub fn app_limited_window_does_not_grow(entries: Entries) {
     each(entries, |entry, mut s| {
         s.app_limited = true;
         s.acks(40, 0);
@@ -238,7 +238,7 @@ pub fn an_app_limited_window_does_not_grow(entries: Entries) {
 
 /// Checks that the window of an application-limited sender never grows while the queue rises and
 /// falls.
-pub fn no_queue_makes_an_app_limited_window_grow(entries: Entries) {
+pub fn queueing_never_makes_an_app_limited_window_grow(entries: Entries) {
     each_variant(entries, |_, mut s| {
         // In order: the first slow start, avoidance, slow start again after a collapse, and
         // avoidance again.
@@ -268,7 +268,7 @@ pub fn no_queue_makes_an_app_limited_window_grow(entries: Entries) {
 }
 
 /// Checks that the window never grows in recovery while the queue rises and falls.
-pub fn no_queue_makes_the_window_grow_in_recovery(entries: Entries) {
+pub fn queueing_never_makes_the_window_grow_in_recovery(entries: Entries) {
     each_variant(entries, |_, mut s| {
         for n in 0..50 {
             ack_queued(&mut s, wave(n));
@@ -286,7 +286,7 @@ pub fn no_queue_makes_the_window_grow_in_recovery(entries: Entries) {
 }
 
 /// Checks that the window grows again after a loss if the path is calm.
-pub fn a_calm_path_lets_the_window_grow_again_after_a_loss(entries: Entries) {
+pub fn window_grows_again_after_a_loss_on_a_calm_path(entries: Entries) {
     each_variant(entries, |spec, mut s| {
         if still(spec) {
             return;
@@ -324,7 +324,7 @@ pub fn metrics_match_send_params(entries: Entries) {
 }
 
 /// Checks that an undo that comes too late changes nothing.
-pub fn a_late_undo_changes_nothing(entries: Entries) {
+pub fn undo_that_comes_too_late_changes_nothing(entries: Entries) {
     each_variant(entries, |spec, mut s| {
         if still(spec) {
             return;
@@ -348,7 +348,7 @@ pub fn a_late_undo_changes_nothing(entries: Entries) {
 }
 
 /// Checks that the controller adopts a new datagram size.
-pub fn datagram_changes_are_honoured(entries: Entries) {
+pub fn datagram_size_changes_are_adopted(entries: Entries) {
     each(entries, |entry, mut s| {
         s.controller.on_path(s.now, PathChange::Datagram(1_400));
         assert_eq!(s.window(), initial_window(1_400));
@@ -363,7 +363,7 @@ pub fn datagram_changes_are_honoured(entries: Entries) {
 }
 
 /// Checks that the controller starts over on another path.
-pub fn a_new_path_restarts_the_controller(entries: Entries) {
+pub fn new_path_restarts_the_controller(entries: Entries) {
     each(entries, |_, mut s| {
         s.acks(30, 4_000);
         s.lose();
@@ -375,7 +375,7 @@ pub fn a_new_path_restarts_the_controller(entries: Entries) {
 }
 
 /// Checks that a spurious loss is undone.
-pub fn a_spurious_loss_is_undone(entries: Entries) {
+pub fn spurious_loss_is_undone(entries: Entries) {
     each(entries, |_, mut s| {
         s.acks(5, 0);
         let before = (s.window(), s.controller.metrics().threshold);
@@ -386,7 +386,7 @@ pub fn a_spurious_loss_is_undone(entries: Entries) {
 }
 
 /// Checks that a copy of a controller is independent of the original.
-pub fn clones_are_independent(entries: Entries) {
+pub fn cloned_controllers_are_independent(entries: Entries) {
     each(entries, |_, mut s| {
         let copy = s.controller.boxed();
         let before = copy.send_params();
@@ -397,7 +397,7 @@ pub fn clones_are_independent(entries: Entries) {
 }
 
 /// Checks that a missing signal is reported with its name and a hint.
-pub fn a_missing_signal_is_named_with_a_hint(entries: Entries) {
+pub fn missing_signal_is_reported_with_a_hint(entries: Entries) {
     for entry in entries {
         let config = catalogue::parse(entry.name).expect(entry.name);
         let bare = Start { provided: Capabilities::NONE, ..start() };
@@ -418,7 +418,7 @@ pub fn a_missing_signal_is_named_with_a_hint(entries: Entries) {
 }
 
 /// Checks that the same path gives the same curve whatever the clock offset is.
-pub fn same_path_same_curve_whatever_the_clock_offset(entries: Entries) {
+pub fn clock_offset_does_not_change_the_window_curve(entries: Entries) {
     let path = Bottleneck {
         rate: Rate::from_bits_per_sec(10_000_000),
         forward: Duration::from_millis(20),
@@ -448,7 +448,7 @@ fn start_at_zero() -> Start {
 }
 
 /// Checks that recording does not change a controller and that the log stays bounded.
-pub fn recording_is_transparent_and_bounded(entries: Entries) {
+pub fn recording_does_not_change_the_controller_and_is_bounded(entries: Entries) {
     each(entries, |entry, mut plain| {
         let log = Log::new(5);
         let recorded =

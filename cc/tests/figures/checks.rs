@@ -6,8 +6,8 @@ use fathom_cc::vegas::delta;
 
 use super::*;
 
-/// Checks that any controller's run lasts, stays within the bounds of path and window, and grows
-/// again while nothing waits.
+/// Checks that a run of any controller lasts to the end, that the window stays within its bounds,
+/// and that the window grows again while no packet waits.
 pub fn the_window_lasts_to_the_end(run: &Run) {
     assert!(run.points.last().is_some_and(|p| p.at > LENGTH - 0.2), "the run ends before its time");
     assert!(run.points.iter().all(|p| p.window >= 2 * p.size && p.hold.is_finite()));
@@ -86,8 +86,8 @@ pub fn sdc_delays_and_then_grows(run: &Run) {
 
 pub fn highspeed_grows_by_a_of_w(run: &Run) {
     assert!(run.cuts().is_empty());
-    // RFC 3649 §5, whatever the RTT does. In the spike, the RTT changes too fast to count growth
-    // per round trip. 500 packets lose b(500) = 0.366, and a(317) is 3.76.
+    // The window follows RFC 3649 §5 whatever the RTT does. In the spike, the RTT changes too fast
+    // to count growth per round trip. 500 packets lose b(500) = 0.366, and a(317) is 3.76.
     for at in samplings().filter(|at| (0.3..SPIKE.0).contains(at)) {
         let (grown, many) = (growth(run, at), a(run.window_at(at) as f64 / MSS as f64));
         assert!((0.8..1.2).contains(&(grown / many)), "{grown} packets at {at} s, not {many}");
@@ -97,8 +97,8 @@ pub fn highspeed_grows_by_a_of_w(run: &Run) {
 }
 
 pub fn packets_fit_the_window(run: &Run) {
-    // The rule of the module: eight datagrams in the window, or the smallest size. The size falls
-    // at once, and rises by one step after four round trips.
+    // By the rule of the module, the window has eight or more datagrams, or datagrams have the
+    // smallest size. The size falls at once, and rises by one step after four round trips.
     const UPWARDS: [u64; 5] = [250, 500, 750, 1_000, 1_200];
     assert!(run.points.iter().all(|p| p.window >= 8 * p.size || p.size == 250));
     let mut last = 0.0;
@@ -155,8 +155,8 @@ pub fn sync_cuts_while_the_delay_rises(run: &Run) {
         run.cuts_between(SPIKE.0, SPIKE.1 + 0.1) > 0,
         "the spike takes the average above a quarter of 40 ms"
     );
-    // The average of a small window lags. Once the average falls, and while it stays low, there are
-    // no cuts.
+    // With a small window, the average follows the delay late. Once the average falls, and while it
+    // stays low, there are no cuts.
     assert_eq!(run.cuts_between(PLATEAU_END + 0.5, SPIKE.0), 0);
     assert_eq!(run.cuts_between(SPIKE.1 + 0.2, LENGTH), 0);
     assert!(

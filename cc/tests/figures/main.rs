@@ -108,8 +108,9 @@ fn figures() -> impl Iterator<Item = Figure> {
     })
 }
 
-/// Three marks in the small-window phase, the last of them just before the window reaches eight
-/// packets; five in the large-window phase; and one long after all delay is gone.
+/// Times of the marks. Three marks are in the small-window phase, the last one just before the
+/// window reaches eight packets. Five marks are in the large-window phase, and one comes long after
+/// all delay is gone.
 const SDC_MARKS: &[f64] = &[0.12, 0.22, 0.36, 0.44, 0.6, 0.9, 1.4, 2.2, 10.5];
 
 const MSS: u64 = 1_200;
@@ -177,8 +178,8 @@ struct Run {
 
 impl Run {
     /// Runs the sender, which is clocked by its ACKs and paced, with two packets per frame. The
-    /// queue follows the script, not the sender, and loses nothing. A mark at the beginning ends
-    /// slow start.
+    /// queue follows the script instead of the sender, and no packet is lost. A mark at the
+    /// beginning ends slow start.
     fn new(figure: &Figure) -> Self {
         let mut controller = started(figure);
         let (mut points, mut marks) = (Vec::new(), Vec::new());
@@ -310,7 +311,7 @@ fn samplings() -> impl Iterator<Item = f64> {
 }
 
 #[test]
-fn every_reaction_matches_its_paper() {
+fn every_controller_reacts_as_its_paper_states() {
     assert!(FIGURES.iter().all(|figure| CATALOGUE.iter().any(|entry| entry.name == figure.name)));
     for figure in figures() {
         println!("controller {}", figure.name);
@@ -319,7 +320,7 @@ fn every_reaction_matches_its_paper() {
 }
 
 #[test]
-fn committed_figures_match_the_drawings() {
+fn committed_reaction_figures_match_the_drawings() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures");
     let mut stale = Vec::new();
     for figure in figures() {
@@ -346,7 +347,7 @@ fn committed_figures_match_the_drawings() {
 }
 
 #[test]
-fn scripted_input_matches_the_drawn_input() {
+fn scripted_queueing_delay_matches_the_drawing() {
     for (at, ms) in [
         (0.0, 0.0),
         (2.75, 20.0),

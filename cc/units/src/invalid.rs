@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_shortened_and_stays_on_one_line() {
+    fn long_value_in_an_error_is_shortened_to_one_line() {
         let error = Invalid::value(&"a\nb".repeat(40), "is long");
         assert!(error.value.as_ref().is_some_and(|v| v.ends_with("...")), "{error}");
         assert!(!error.to_string().contains('\n'), "{error}");

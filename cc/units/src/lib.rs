@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn times_fractions_and_counts_are_parsed_or_explained() {
+    fn times_fractions_and_counts_are_parsed_or_give_an_error() {
         for text in ["20ms", "0.02s", "20000us"] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(20)), "{text}");
         }
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_round_trip_exactly() {
+    fn decimal_ratios_round_trip_exactly() {
         for (text, ratio) in
             [("0.875", Ratio::new(7, 8)), ("2", Ratio::new(2, 1)), ("0.9", Ratio::new(9, 10))]
         {

@@ -30,7 +30,7 @@ const IN_UNITS_OF_8: &[u8] =
     &[0x02, 0x00, 0x05, 0x30, 0x01, 0x02, 0x00, 0x01, 0x09, 0x05, 0x02, 0x02, 0x01, 0x00, 0x01];
 
 #[test]
-fn the_example_of_the_draft_round_trips() {
+fn receive_timestamps_example_of_the_draft_round_trips() {
     let (frame, len) = AckReceiveTimestamps::decode(FRAME).unwrap();
     assert_eq!((len, frame.count), (FRAME.len(), 10));
     assert!(frame.ack.ranges().eq([96..=100, 87..=91]));
@@ -45,7 +45,7 @@ fn the_example_of_the_draft_round_trips() {
 }
 
 #[test]
-fn frame_with_ecn_counts_and_one_without_timestamps_are_read() {
+fn receive_timestamps_with_ecn_or_without_timestamps_are_read() {
     let mut ecn = FRAME.to_vec();
     ecn[3] = 0x08;
     ecn.splice(BEHIND_ACK..BEHIND_ACK, [0x0a, 0x00, 0x01]);
@@ -61,7 +61,7 @@ fn frame_with_ecn_counts_and_one_without_timestamps_are_read() {
 }
 
 #[test]
-fn coarse_units_do_not_accumulate_error() {
+fn coarse_time_units_do_not_accumulate_error() {
     let mut out = [0; 40];
     let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 3 };
     assert_eq!(
@@ -95,7 +95,7 @@ fn ack_converts_to_the_draft_example_and_back() {
             bytes.resize(frame.len() + spare, 0xee);
             assert_eq!(add_receipts(&mut bytes, ack.len(), &receipts(), wanted), Some(frame.len()));
             assert_eq!(bytes, [frame, &vec![0; spare]].concat());
-            // Once between other frames, and once as the first frame.
+            // The frame is tested once between other frames and once as the first frame.
             let mut payload = [&[0x01], frame, &[0x1e]].concat();
             assert_eq!(restore_ack(&mut payload, 1..1 + frame.len()), 0);
             let padding = vec![0; frame.len() - ack.len()];
@@ -108,7 +108,7 @@ fn ack_converts_to_the_draft_example_and_back() {
 }
 
 #[test]
-fn ack_without_room_or_timestamps_is_unchanged() {
+fn ack_without_room_for_timestamps_is_unchanged() {
     let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 0 };
     for room in 0..8 {
         let mut bytes = [ACKS[0], &vec![0xee; room]].concat();
@@ -124,7 +124,7 @@ fn ack_without_room_or_timestamps_is_unchanged() {
 }
 
 #[test]
-fn only_receive_timestamps_frames_become_acks() {
+fn only_complete_receive_timestamps_frames_become_acks() {
     for range in [0..FRAME.len() - 1, 1..FRAME.len(), 0..FRAME.len() + 9] {
         let mut payload = [FRAME, &[0x01]].concat();
         assert_eq!(restore_ack(&mut payload, range), 0);
@@ -133,7 +133,7 @@ fn only_receive_timestamps_frames_become_acks() {
 }
 
 #[test]
-fn other_timestamp_frames_take_precedence() {
+fn other_timestamp_frames_take_precedence_over_receive_times() {
     use crate::parameter::Offer;
     use crate::{EnableTimestamp, Timestamps};
     let greedy = ReceiveTimestamps { max_per_ack: 1 << 40, exponent: 20 };
@@ -166,7 +166,7 @@ fn other_timestamp_frames_take_precedence() {
 }
 
 #[test]
-fn timestamps_that_do_not_fit_are_omitted() {
+fn receive_timestamps_that_do_not_fit_are_omitted() {
     for (room, max_per_ack) in [(0, 64), (1, 64), (4, 64), (9, 64), (40, 3), (40, 0)] {
         let wanted = ReceiveTimestamps { max_per_ack, exponent: 0 };
         let mut out = vec![0; room];
@@ -182,8 +182,9 @@ fn timestamps_that_do_not_fit_are_omitted() {
 }
 
 #[test]
-fn times_before_the_epoch_end_decoding() {
-    // The second packet arrived 11 us before the first, which arrived 10 us after the epoch.
+fn receive_times_before_the_epoch_end_decoding() {
+    // The first packet of the frame arrived 10 us after the epoch, and the second packet 11 us
+    // before the first packet.
     let frame = [0x83, 0x17, 0x83, 0x07, 9, 0, 0, 0, 1, 0, 3, 10, 11, 1];
     let read = AckReceiveTimestamps::decode(&frame).unwrap().0;
     assert_eq!(read.receipts(0).collect::<Vec<_>>(), [Receipt { packet: 9, micros: 10 }]);
@@ -207,7 +208,7 @@ fn times_before_the_epoch_end_decoding() {
 }
 
 #[test]
-fn parameters_are_found_and_greased_ones_ignored() {
+fn receive_timestamps_parameters_are_found_and_grease_ignored() {
     let ours = ReceiveTimestamps { max_per_ack: 64, exponent: 3 };
     let mut parameters = Vec::new();
     ours.append(&mut parameters);

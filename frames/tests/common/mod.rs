@@ -4,8 +4,8 @@
 
 use proptest::test_runner::{Config, FileFailurePersistence};
 
-/// Returns the proptest configuration: the number of cases per property is `FATHOM_FUZZ_CASES`, or
-/// 256.
+/// Returns the proptest configuration. The number of cases per property is `FATHOM_FUZZ_CASES`, or
+/// 256 by default.
 ///
 /// A failure prints the smallest failing input and saves its seed in a file under `tests/`. Later
 /// runs try this seed first. To run a property again:

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encoded_requests_parse_and_malformed_ones_fail() {
+    fn hq_requests_round_trip_and_malformed_requests_fail() {
         assert_eq!(parse(&request("/a/b.bin")), Ok("/a/b.bin"));
         for (text, path) in
             [("GET /x\r\n", "/x"), ("GET /x\n", "/x"), ("GET /x", "/x"), ("GET /x \r\n", "/x")]

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_values_are_errors_and_unknown_tests_are_unsupported() {
+    fn invalid_values_are_errors_and_unknown_tests_unsupported() {
         let outcome = |vars: &[(&str, &str)]| read(vars).unwrap_err();
         for (vars, hint) in [
             (&[][..], "ROLE"),

@@ -384,13 +384,13 @@ mod tests {
     }
 
     #[test]
-    fn constant_clock_offset_causes_no_error() {
+    fn constant_clock_offset_causes_no_delay_error() {
         let queueing = [0, 10, 30, 20, 0, 0].repeat(4);
         let direction = synthetic(&queueing, &[0; 24]);
         assert_eq!((direction.samples, direction.waited), (24, MeanMax { mean: 10.0, max: 30.0 }));
         assert!(direction.error[2] < 0.01, "{direction:?}");
         assert_eq!(accuracy_error(&direction), None);
-        // One in six timestamps is 20 ms off: more than 5 %.
+        // One in six timestamps is 20 ms off, which is more than the permitted 5 % of timestamps.
         let direction = synthetic(&queueing, &[0, 0, 20_000, 0, 0, 0].repeat(4));
         assert!(
             (direction.error[2] - 20.0).abs() < 0.01 && direction.error[0] < 0.01,
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_and_non_eliciting_packets_give_no_sample() {
+    fn lost_and_non_eliciting_packets_give_no_delay_sample() {
         let at = Duration::from_millis(5);
         let mut sender = EndpointTrace::default();
         sender.relayed.push(RelayedPacket {

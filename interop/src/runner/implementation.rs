@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn install_reports_version_or_reason() {
+    fn install_script_reports_version_or_reason() {
         use std::os::unix::fs::PermissionsExt;
         let (folder, implementation) = written("name = \"a\"\nroles = [\"client\"]\n");
         let mut implementation = implementation.unwrap();

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_failures_match_and_require_a_reason() {
+    fn known_failures_match_runs_and_require_a_reason() {
         let text = "[[failure]]\nclient = \"*\"\nserver = \"b\"\ntest = \"retry\"\nwhy = \"b sends none\"\n";
         let known = KnownFailures::parse(text).unwrap();
         assert_eq!(known.why("a", "b", TestCase::Retry), Some("b sends none"));

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn table_shows_results_and_reasons() {
+    fn interop_table_shows_results_and_reasons() {
         let mut matrix = Matrix::default();
         let known = KnownFailures::default();
         matrix.add(run("quinn", "noq", TestCase::Handshake), record(TestResult::Passed), &known);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn deviation_is_the_sample_standard_deviation() {
+    fn reported_deviation_is_the_sample_standard_deviation() {
         let measured = |kbps: &[f64]| MeasurementResult {
             measurement: Measurement::Goodput,
             client: "a".into(),

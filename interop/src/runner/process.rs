@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn exit_reasons_are_distinguished_and_hung_child_is_killed() {
         let go = AtomicBool::new(false);
-        // Reached only if the child hangs.
+        // This limit is reached only if the child hangs.
         let long = Duration::from_secs(120);
         assert_eq!(shell("exit 7").1.wait(long, &go), ExitReason::Code(7));
         assert_eq!(shell("kill -9 $$").1.wait(long, &go), ExitReason::Signal(9));

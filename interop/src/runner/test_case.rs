@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_parse_and_abbreviations_are_unique() {
+    fn test_case_names_parse_and_abbreviations_are_unique() {
         for test_case in TestCase::VARIANTS {
             assert_eq!(test_case.as_ref().parse(), Ok(*test_case));
             assert_eq!(

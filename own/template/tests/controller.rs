@@ -1,11 +1,11 @@
-//! Tests of the properties that every stack relies on, and of this controller's purpose.
+//! Tests the properties that every stack relies on, and the purpose of this controller.
 
 use std::time::Duration;
 
 use fathom_cc::testing::{Bottleneck, Curve, script};
 use fathom_cc::{Rate, Start, Time, catalogue};
 
-// A property that your controller means to break: `Algorithm::contract` says so.
+// If your controller breaks a property on purpose, declare this in `Algorithm::contract`.
 fathom_cc::contract_tests!(&[template_controller::ALGORITHM]);
 
 /// Twenty seconds of bulk data over 10 Mbps and 40 ms, with a queue of 80 ms.
@@ -29,7 +29,7 @@ fn run(spec: &str) -> Curve {
 }
 
 #[test]
-fn the_queue_is_shorter_than_renos_and_the_link_stays_full() {
+fn own_controller_keeps_queue_below_renos_and_link_full() {
     let (own, reno) = (run("template-controller"), run("reno"));
     let queued = |curve: &Curve| curve.mean_queued(Time::from_millis(5_000));
     assert!(queued(&own) < queued(&reno) / 2, "{:?}, Reno {:?}", queued(&own), queued(&reno));
@@ -38,7 +38,7 @@ fn the_queue_is_shorter_than_renos_and_the_link_stays_full() {
 }
 
 #[test]
-fn a_smaller_target_makes_a_shorter_queue() {
+fn smaller_target_makes_a_shorter_queue() {
     let queued = |spec| run(spec).mean_queued(Time::from_millis(5_000));
     assert!(queued("template-controller:target=5ms") < queued("template-controller"));
 }

@@ -1,4 +1,4 @@
-//! The program is `fathom`, and knows the controller.
+//! Tests that the program works like `fathom` and knows the controller.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ fn program(args: &[&str]) -> Output {
 }
 
 #[test]
-fn the_controller_can_be_listed_and_compared() {
+fn own_controller_can_be_listed_and_compared() {
     let listed = program(&["controllers", "template-controller"]);
     let text = String::from_utf8_lossy(&listed.stdout);
     assert!(listed.status.success() && text.starts_with("template-controller: "), "{text}");

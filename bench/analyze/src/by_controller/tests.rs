@@ -1,4 +1,4 @@
-//! Handmade logs with known controllers.
+//! Tests with handmade logs whose controllers are known.
 
 use super::*;
 use crate::{ResponseTime, report};
@@ -31,7 +31,7 @@ fn row<'a>(answer: &'a ControllerComparison, name: &str) -> &'a [OfController] {
 }
 
 #[test]
-fn connections_are_grouped_by_controller_across_files() {
+fn connections_are_grouped_by_controller_across_log_files() {
     let mut one = connections(Some("sync"), 30, 150.0);
     one.extend(connections(None, 3, 500.0));
     one.extend(connections(Some("native:cubic"), 20, 100.0));
@@ -78,7 +78,7 @@ fn connections_are_grouped_by_controller_across_files() {
 }
 
 #[test]
-fn correlated_values_in_a_connection_widen_the_interval() {
+fn correlated_responses_of_a_connection_widen_the_interval() {
     // All responses of a connection take equally long, so there are only ten independent values,
     // not a thousand.
     let alike = |n: usize| connection(Some("a"), &vec![100.0 + 10.0 * n as f64; 100]);
@@ -89,7 +89,7 @@ fn correlated_values_in_a_connection_widen_the_interval() {
 }
 
 #[test]
-fn logs_without_a_controller_are_refused_with_a_hint() {
+fn logs_without_controller_name_are_refused_with_a_hint() {
     let refused = |source: Source| by_controller(vec![source]).unwrap_err().to_string();
     assert!(refused(log(connections(None, 3, 1.0))).contains("fathom serve --qlog"));
     let rows = vec![ResponseTime { bytes: 1, ms: 1.0, first_byte_ms: None, began_ms: None }];
@@ -103,7 +103,7 @@ fn logs_without_a_controller_are_refused_with_a_hint() {
 }
 
 #[test]
-fn thinning_keeps_values_with_their_connections() {
+fn thinned_samples_stay_with_their_connection() {
     let pieces: Vec<Vec<f64>> = (0..3).map(|n| vec![f64::from(n); VALUES]).collect();
     let thin = thinned(&pieces);
     assert_eq!(thin.iter().map(Vec::len).sum::<usize>(), VALUES);

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cross_traffic_is_read_as_controller_and_flow_count() {
+    fn cross_traffic_option_parses_as_controller_and_flow_count() {
         let flows = |tcp, controller: &str, count| Beside::Flows {
             tcp,
             controller: controller.into(),

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_reads_back_from_its_study() {
+    fn comparison_plan_is_read_back_from_its_study() {
         let path = PathSpec { preset: Some("lte".into()), ..PathSpec::default() };
         let plans = [
             Plan::default(),
@@ -302,7 +302,7 @@ mod tests {
                 max_window: "none".into(),
                 ..Plan::default()
             },
-            // A name that means another controller on each stack.
+            // The name `native:bbr` means a different controller on each stack.
             Plan {
                 stacks: vec![Stack::Noq, Stack::Quinn],
                 controllers: vec!["native:bbr".into(), "reno".into()],
@@ -329,7 +329,7 @@ mod tests {
 
     /// A hand-written study need not contain the values that a comparison fills in.
     #[test]
-    fn a_study_may_omit_what_a_comparison_sets() {
+    fn handwritten_study_may_omit_values_that_comparison_fills_in() {
         let text = r#"
             question = "Is it?"
             seed = 3
@@ -381,7 +381,8 @@ mod tests {
         ] {
             let text = text.replace(old, new);
             let error = match Plan::from_toml(&text) {
-                // Skipping leaves one controller, which is a comparison, too.
+                // The study skips the other controller. A comparison of the one that is left is
+                // valid, too.
                 Ok(plan) => {
                     assert!(says.is_empty(), "{text}");
                     assert_eq!(plan.controllers, ["vegas"]);
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_without_all_combinations_is_refused() {
+    fn comparison_refuses_study_with_skipped_combinations() {
         let plan = Plan { stacks: vec![Stack::Quinn, Stack::Noq], ..Plan::default() };
         let text = plan.study_text().unwrap();
         let text = text
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_line() {
+    fn comparison_plan_errors_name_the_line() {
         for (text, says) in [
             ("question = 'Is it?'\nlnik = '1Mbps'\n", "line 2: 'lnik'"),
             ("study = 'compare'\n", "fathom compare --study"),

@@ -519,12 +519,12 @@ mod tests {
     }
 
     #[test]
-    fn default_plan_passes_all_checks() {
+    fn default_comparison_plan_passes_all_checks() {
         Plan::default().check().unwrap();
     }
 
     #[test]
-    fn errors_name_the_field_and_a_fix() {
+    fn comparison_plan_errors_name_the_field_and_a_fix() {
         let cases = [
             (error(|p| p.link = "0Mbps".into()), "link: ", "100kbps"),
             (error(|p| p.link = "fast".into()), "link: ", "10Mbps"),
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn workload_options_are_read_and_written_back() {
+    fn workload_options_round_trip_through_plan_text() {
         for (workload, resume, tickets) in [
             ("page:resume=0rtt,tickets=100%", "0rtt", 1.0),
             ("packmime:resume=1rtt", "1rtt", 0.4),
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_reference_is_ten_times_the_link_within_bounds() {
+    fn default_reference_link_is_ten_times_as_fast_within_bounds() {
         for (link, reference) in
             [("1Mbps", "100Mbps"), ("10Mbps", "100Mbps"), ("1Gbps", "10Gbps"), ("5Gbps", "10Gbps")]
         {
@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn load_may_be_a_fraction_and_comments_are_ignored() {
+    fn load_parses_as_fraction_and_comment_only_plan_is_blank() {
         assert_eq!(
             (parse_load("90%"), parse_load("0.9"), parse_load("120%")),
             (Ok(0.9), Ok(0.9), Ok(1.2))
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn workload_may_include_its_load() {
+    fn workload_option_may_include_the_load() {
         for (text, workload, load) in [
             ("page:30%", "page", "30%"),
             ("pages:30%", "pages", "30%"),

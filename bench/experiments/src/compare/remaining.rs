@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn remaining_commands_run_each_missing_run_once() {
+    fn suggested_commands_run_each_missing_run_once() {
         for (runs, says) in [
             (
                 &[("reno", 4), ("sync", 4), ("reno", 5), ("sync", 5)][..],

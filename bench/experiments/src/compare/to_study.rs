@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comparison_and_its_text_give_the_same_runs() {
+    fn comparison_and_its_study_text_give_the_same_runs() {
         let plans = [
             Plan::default(),
             Plan {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn dollar_signs_of_a_plan_are_escaped() {
+    fn dollar_signs_in_plan_values_are_escaped() {
         let mut value = Value::Array(vec![Value::String("a $b".into())]);
         escape(&mut value);
         assert_eq!(value, Value::Array(vec![Value::String("a $$b".into())]));

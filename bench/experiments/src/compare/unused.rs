@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn options_without_effect_are_refused_with_a_hint() {
+    fn plan_options_without_effect_are_refused_with_a_hint() {
         let path = |p: &mut Plan, name: &str, value: &str| {
             *p.path.field(name).unwrap() = Some(value.into());
         };
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn options_with_an_effect_are_accepted() {
+    fn plan_options_with_an_effect_are_accepted() {
         for (plan, given) in [
             (plan(|p| p.reference = "200Mbps".into()), &["load", "responses"][..]),
             (plan(|p| p.workload = "page".into()), &["load", "responses"]),

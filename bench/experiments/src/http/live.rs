@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_live_request_round_trips_through_text() {
+    fn live_media_request_round_trips_through_text() {
         let stream = MediaStream {
             start: Time::from_millis(250),
             rate: Rate::from_bits_per_sec(2_000_000),

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_priority_round_trips_through_text() {
+    fn priority_header_round_trips_through_text() {
         for urgency in 0..=7 {
             for incremental in [false, true] {
                 let priority = Priority { urgency, incremental };

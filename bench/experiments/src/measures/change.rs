@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentages_change_by_points_even_from_zero() {
+    fn change_of_a_percentage_is_given_in_points_even_from_zero() {
         let pairs = [(0.0, 27.0), (0.1, 25.1), (0.2, 29.2)];
         let change = Change::in_points(&pairs).unwrap();
         assert!((change.percent - 27.0).abs() < 1e-9 && change.is_significant(), "{change:?}");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_ratios_with_students_interval() {
+    fn change_is_a_ratio_with_students_t_interval() {
         // Both values halve: no spread.
         let halved = Change::of(&[(10.0, 5.0), (20.0, 10.0)]).unwrap();
         assert!((halved.percent + 50.0).abs() < 1e-6 && halved.is_significant(), "{halved:?}");

@@ -545,7 +545,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_unique_and_end_with_their_unit() {
+    fn measure_keys_are_unique_and_end_with_their_unit() {
         for (i, measure) in MEASURES.iter().enumerate() {
             assert!(MEASURES[..i].iter().all(|other| other.key != measure.key), "{}", measure.key);
             let suffix = match measure.unit {
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn short_times_have_decimals() {
+    fn short_times_are_printed_with_decimals() {
         let mean = Measure::named("response_time_mean_ms").unwrap();
         for (values, decimals) in [
             (&[670.0, 17.0][..], 0),
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn documentation_names_span_and_population_of_each_measure() {
+    fn compare_page_contains_the_generated_table_of_measures() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compare.md");
         let text = std::fs::read_to_string(page).unwrap();
         assert!(
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_count_samples_of_their_own_population() {
+    fn each_percentile_states_the_samples_it_needs() {
         let needed = |key: &str| Measure::named(key).unwrap().samples_needed();
         let keys = ["p50", "p90", "p95", "p99"].map(|p| needed(&format!("response_time_{p}_ms")));
         assert_eq!(keys, [1, 100, 200, 1_000]);
@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_invalid_if_over_1_percent_of_requests_fail() {
+    fn response_times_are_invalid_above_1_percent_failed_requests() {
         let misses = |key: &str, failed, completed| {
             Measure::named(key).unwrap().misses_failures(failed, completed)
         };
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_outcomes_have_no_measurements() {
+    fn empty_run_outcome_has_no_measurements() {
         let of = |key: &str| {
             Measure::named(key).unwrap().of(&Outcome::default(), "forward", "left-right")
         };

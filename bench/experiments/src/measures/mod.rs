@@ -38,7 +38,7 @@ mod tests {
     use super::listed;
 
     #[test]
-    fn names_are_joined_with_commas_and_and() {
+    fn names_are_joined_with_commas_and_a_final_and() {
         let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
         assert_eq!(
             (listed(&names), listed(&names[..1]), listed(&[])),

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_controllers_without_a_seed_are_named() {
+    fn note_names_only_controllers_that_ignore_the_seed() {
         let none = [("native:cubic", Stack::Quinn), ("sync", Stack::Noq), ("bbr", Stack::Tcp)];
         assert_eq!(unseeded_note(none), None);
         let note = unseeded_note([("native:bbr", Stack::Quinn), ("native:bbr3", Stack::Noq)]);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn systems_tied_with_the_best_are_all_first() {
+    fn systems_tied_with_the_best_all_rank_first() {
         let of = standings(vec![
             entrant([10.0, 20.0, 30.0]),
             entrant([20.0, 40.0, 61.0]),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_significantly_behind_another_is_not_first() {
+    fn system_significantly_behind_another_does_not_rank_first() {
         // No system is significantly ahead of or behind the one with the best mean, because its
         // values vary. The last system is behind the second, seed by seed.
         let of = standings(vec![
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_with_too_many_failures_is_not_ranked() {
+    fn standings_omit_system_with_too_many_failed_requests() {
         let failing = Entrant { failed: 50, ..entrant([1.0, 1.1, 1.2]) };
         let of = standings(vec![failing, entrant([10.0, 20.0, 30.0]), Entrant::default()]);
         assert_eq!((of.change(0, 1), of.misses_failures(0)), (None, true));

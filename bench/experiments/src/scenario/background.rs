@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn background_loads_are_parsed() {
+    fn background_load_options_are_parsed() {
         let ms = Duration::from_millis;
         assert_eq!(
             "users:2200 idle 1s..4s".parse(),
@@ -324,9 +324,9 @@ mod tests {
         }
     }
 
-    /// With a pass over all groups for each flow, this test would not end in a reasonable time.
+    /// If each flow searched all groups, this test would take too long.
     #[test]
-    fn groups_of_several_controllers_are_found_among_many_flows() {
+    fn groups_with_several_controllers_are_found_in_linear_time() {
         let flow = |group: &str, controller: &str| (group.to_owned(), controller.to_owned());
         let mut flows: Vec<(String, String)> =
             (0..100_000).map(|_| flow("one", "one/reno")).collect();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_have_controllers_in_the_fractions_of_the_mix() {
+    fn background_flows_get_controllers_in_the_configured_mix() {
         let controller_config = |name: &str| fathom_cc::catalogue::parse(name).unwrap();
         let group = Background {
             name: "web".into(),

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parking_lot_has_a_round_trip_of_14_ms_over_seven_links() {
+    fn parking_lot_topology_has_seven_links_and_14_ms_rtt() {
         let lot = Chain::parking_lot(
             Rate::from_bits_per_sec(10_000_000),
             QueueSpec::droptail_packets(136),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paths_of_the_dca_paper_have_their_hops() {
+    fn dca_paper_topologies_have_the_published_hops_and_delays() {
         // Figure 4-1-2: 14 routers. Link 8-9 is the slow one in the middle, 9-10 the long one.
         let asu = Chain::asu();
         assert_eq!(asu.routers.len(), 14);
@@ -299,8 +299,8 @@ mod tests {
         assert_eq!(named(&asu, "r8-r9").rate, Rate::from_bits_per_sec(100_000_000));
         assert_eq!(named(&asu, "r9-r10").delay, ms(25));
         assert_eq!(named(&asu, "r4-r5").rate, Rate::from_bits_per_sec(45_000_000));
-        // Table 3-1: 12 hops, including the access links. Table 3-2: a mean round trip of 66 ms,
-        // including queueing.
+        // Table 3-1 has 12 hops, including the access links. Table 3-2 has a mean round trip of
+        // 66 ms, including queueing.
         let emory = Chain::emory();
         assert_eq!(emory.links.len() + 2, 12);
         let base: Duration =

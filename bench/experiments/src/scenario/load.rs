@@ -291,8 +291,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_with_the_nearest_load_is_found() {
-        // Rises in steps of 0.1, and by 5 at 3.
+    fn search_finds_the_request_rate_nearest_the_wanted_load() {
+        // The load rises with the rate in steps of 0.1, and jumps by 5 at a rate of 3.
         let offer =
             |rate: f64| Ok((rate * 10.0).floor() / 10.0 + if rate > 3.0 { 5.0 } else { 0.0 });
         for (first, wanted, off) in

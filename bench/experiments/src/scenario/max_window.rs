@@ -73,7 +73,7 @@ mod tests {
     use crate::scenario::ScenarioSpec;
 
     #[test]
-    fn an_unlimited_window_exceeds_the_path_and_is_finite() {
+    fn unlimited_max_window_is_finite_and_exceeds_the_path() {
         let window = |path: &str| {
             let text = format!(
                 "stop = \"10s\"\n[network]\ntopology = \"path\"\n[network.path]\n{path}\n[[traffic]]\nname = \"g\"\n\

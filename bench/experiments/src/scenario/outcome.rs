@@ -460,12 +460,12 @@ mod tests {
     use crate::scenario::Progress;
 
     #[test]
-    fn losses_belong_to_the_last_sample_before_the_packet_was_sent() {
+    fn losses_are_assigned_to_last_rtt_sample_before_sending() {
         let ms = Time::from_millis;
         let rtt: Vec<(Time, Duration)> =
             [10, 20, 30, 40].map(|t| (ms(t), Duration::from_millis(5))).to_vec();
-        // One loss before the first sample, a burst of two (out of order) after the second, and one
-        // after the last.
+        // One loss comes before the first sample, a burst of two losses (out of order) comes after
+        // the second sample, and one loss comes after the last sample.
         let drops = [ms(24), ms(5), ms(22), ms(45)];
         let follows: Vec<bool> =
             RttOutcome::new(&rtt, &drops).samples.iter().map(|s| s.loss_follows).collect();
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traced_response_records_its_end() {
+    fn traced_response_records_when_it_ended() {
         let text = r#"
             stop = "200 responses"
             [network]
@@ -495,8 +495,8 @@ mod tests {
         let scenario = ScenarioSpec::from_toml(text).unwrap().check().unwrap();
         let web = run(&scenario, 1, &Progress::default()).unwrap().0.groups.remove("web").unwrap();
         let end = web.traced_end.unwrap();
-        // This is the largest of the first 100 responses. The packets that arrived carried it, at
-        // no more than the link's rate.
+        // The traced response is the largest of the first 100 responses. The packets that arrived
+        // carried the whole response, at no more than the link's rate.
         assert!((end.sent - end.lost) * 1_392 > web.traced && web.traced > 25_000, "{end:?}");
         assert!(
             end.seconds > web.traced as f64 * 8.0 / 10e6
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_counts_bytes_by_purpose() {
+    fn link_counts_bytes_by_purpose() {
         let stacks = if cfg!(feature = "quiche") {
             &["quinn", "noq", "quiche"][..]
         } else {
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn keeping_data_changes_no_packet() {
+    fn keeping_extra_data_leaves_the_packet_trace_unchanged() {
         let plain = download("quinn", "");
         let kept = download(
             "quinn",
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_adds_a_round_trip_to_delivery_latency() {
+    fn each_loss_adds_a_round_trip_to_delivery_latency() {
         for stack in ["quinn", "noq"] {
             // 2.3 ms to send 1420 bytes, 20 ms of delay, and the queue ahead: at most 10 packets,
             // including the one in transmission.
@@ -653,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tap_changes_no_packet() {
+    fn recording_at_a_link_leaves_the_packet_trace_unchanged() {
         let text = |keep: &str| {
             format!(
                 "stop = '3s'\n[network]\ntopology = 'dumbbell'\nqueue = 'droptail:10p'\n[keep]\n{keep}\n[[traffic]]\nname = 'flows'\n\

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_after_a_silence_with_packets_in_flight_is_a_probe() {
+    fn packet_after_silence_with_data_in_flight_counts_as_probe() {
         let mut timer = ProbeTimer::default();
         assert!(!timer.on_sent(ms(0), 1_200));
         acked(&mut timer, 50, 0);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_after_idle_time_or_an_acknowledgement_are_no_probes() {
+    fn packet_after_idle_time_or_ack_does_not_count_as_probe() {
         let mut timer = ProbeTimer::default();
         timer.on_sent(ms(0), 1_200);
         acked(&mut timer, 50, 0);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_at_the_sender_counts_as_waiting_time() {
+    fn send_delay_lengthens_the_inferred_probe_timeout() {
         let mut timer = ProbeTimer::default();
         timer.on_sent(ms(0), 1_200);
         acked_after(&mut timer, 550, 1_200, 500);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backoff_includes_its_probes_and_ends_with_an_acknowledgement() {
+    fn backoff_time_includes_probes_and_ends_with_an_ack() {
         let mut timer = ProbeTimer::default();
         timer.on_sent(ms(0), 1_200);
         assert_eq!(acked(&mut timer, 50, 0), None);

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_read_back_from_any_position() {
+    fn stored_responses_are_read_back_from_any_position() {
         let row = |n: u64| {
             let (took, first_byte) = (Duration::from_nanos(n + 2), Duration::from_nanos(n + 1));
             let outcome = match n % 3 {

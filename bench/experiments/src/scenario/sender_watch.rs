@@ -367,16 +367,17 @@ mod tests {
     }
 
     #[test]
-    fn time_counts_for_the_limit_in_effect() {
+    fn sending_time_is_attributed_to_the_limit_in_effect() {
         let watch = watch();
         watch.writing(ms(10), true);
         sent(&watch, 10, 10);
-        // A full window until 20 ms, in slow start. Then flow control, because the stack has
-        // nothing to send and the application has more.
+        // Until 20 ms, the full window limits sending, in slow start. Then flow control limits
+        // sending, because the stack has nothing to send although the application has more data.
         acked(&watch, 20, 2_400, false);
         acked(&watch, 27, 1_200, true);
         watch.writing(ms(27), false);
-        // 3 ms with nothing left to send, then 5 ms of pacing, then nothing in flight.
+        // For 3 ms there is nothing left to send, for 5 ms pacing limits sending, and then nothing
+        // is in flight.
         acked(&watch, 30, 1_200, true);
         acked(&watch, 35, 0, false);
         sent(&watch, 100, 10);
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_window_that_is_full_is_flow_control() {
+    fn full_receive_window_is_attributed_to_flow_control() {
         let watch = SenderWatch::new(ms(0), Some(6_000), None);
         watch.on_metrics(ms(0), &metrics(12_000, 0), None);
         watch.established(ms(0));
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_a_stack_reports_take_precedence() {
+    fn limits_reported_by_the_stack_take_precedence() {
         let watch = watch();
         sent(&watch, 10, 2);
         watch.on_send_state(ms(15), 2_400, true);
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_immediate_undo_of_a_reduction_counts_as_undone() {
+    fn only_immediate_undo_of_a_window_reduction_is_counted() {
         let watch = watch();
         let window =
             |bytes, reductions| watch.on_metrics(ms(20), &metrics(bytes, reductions), None);
@@ -429,14 +430,15 @@ mod tests {
         assert_eq!(watch.times().undone, 1);
         window(8_400, 2);
         (9..=12).for_each(|thousand| window(thousand * 1_000, 2));
-        // A window that fell for another reason, as BBR's does, is no reduction that can be undone.
+        // A window that falls without a congestion event, as BBR's does, does not count as a
+        // reduction that can be undone.
         window(5_000, 2);
         window(12_000, 2);
         assert_eq!(watch.times().undone, 1);
     }
 
     #[test]
-    fn losses_are_early_in_the_first_ten_round_trips() {
+    fn losses_in_the_first_ten_round_trips_count_as_early() {
         let watch = watch();
         let lost = |at: u64| {
             let cause = Cause::Loss { bytes: 1_200, persistent: false };

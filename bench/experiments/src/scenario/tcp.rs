@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_those_of_linux() {
+    fn tcp_defaults_match_linux() {
         let TcpSettings { options, acks } = TcpSettings::default();
         assert_eq!(
             (options.recovery, options.initial_window),
@@ -203,14 +203,14 @@ mod tests {
         );
         assert_eq!((options.rto.floor.as_millis(), options.rto.initial.as_millis()), (200, 1_000));
         assert_eq!((acks.every, acks.max_delay.as_millis()), (2, 40));
-        // Packets of 1420 bytes carry 1380 bytes of data, or 12 less with timestamps.
+        // Packets of 1420 bytes carry 1380 bytes of data, or 1368 bytes with timestamps.
         let settings = TcpSettings { options, acks };
         assert_eq!(settings.sender(1_392, None, false).smss(), 1_380);
         assert_eq!(settings.sender(1_392, Some(68), true).smss(), 1_368);
     }
 
     #[test]
-    fn settings_of_a_group_override_the_scenario() {
+    fn tcp_settings_of_a_group_override_those_of_the_scenario() {
         let some = |text: &str| Some(text.to_owned());
         let scenario =
             TcpSpec { recovery: some("reno"), min_rto: some("1s"), ..TcpSpec::default() };
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_field_and_a_fix() {
+    fn tcp_setting_errors_name_the_field_and_a_fix() {
         let wrong = |change: fn(&mut TcpSpec), expected: &str| {
             let mut spec = TcpSpec::default();
             change(&mut spec);

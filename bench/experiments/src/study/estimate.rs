@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn long_flows_are_estimated_at_the_link_rate() {
+    fn cost_estimate_of_long_flows_uses_the_link_rate() {
         let e = of_long_flows("quinn");
         // 10 Mbps for 100 s are 125,000 packets of 1000 bytes, which take 0.625 s; 50 connections
         // take 0.45 ms each.
@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn tcp_costs_less_cpu_time_than_quic() {
+    fn estimated_cpu_time_of_tcp_is_below_that_of_quic() {
         let e = of_long_flows("tcp");
         near(e.packets, 125_000.0);
         near(e.cpu_seconds, 125_000.0 * 2.7e-6 + 50.0 * 35e-6);
     }
 
     #[test]
-    fn offered_load_sets_the_duration_and_finite_flows_end() {
+    fn run_estimate_uses_offered_load_and_sizes_of_finite_flows() {
         let e = of(r#"
             stop = "1000 responses"
             [network]
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_share_the_link_per_flow_up_to_the_access_rate() {
+    fn estimate_divides_link_per_flow_up_to_the_access_rate() {
         let e = of(r#"
             stop = "8s"
             [network]
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_level_cost_grows_per_packet_and_hop() {
+    fn estimated_packet_level_cost_grows_per_packet_and_hop() {
         let e = of(r#"
             stop = "100s"
             [network]
@@ -301,8 +301,9 @@ mod tests {
             to = "r8"
             workload = "users:20000 idle 1s..4s"
         "#);
-        // A window of 12 packets per 44.1 ms of propagation; two sources of 30 Mbps that are on for
-        // a tenth of the time; users that fill a link of 45 Mbps.
+        // The traffic has a flow with a window of 12 packets per 44.1 ms of propagation, two
+        // sources of 30 Mbps that are on for a tenth of the time, and users that fill a link of
+        // 45 Mbps.
         let (flow, udp, web) = (12.0 / 0.0441 * 100.0, 6e6 / 12e3 * 100.0, 45e6 / 12e3 * 100.0);
         near(e.packets, flow + udp + web);
         near(e.cpu_seconds, flow * 5e-6 + 0.45e-3 + (udp * 2.0 + web * 1.5) * 0.4e-6);

@@ -56,7 +56,7 @@ mod tests {
     use crate::study::Study;
 
     #[test]
-    fn events_after_the_end_of_runs_are_reported() {
+    fn study_reports_path_events_after_the_end_of_all_runs() {
         let text = r#"
 question = "Does it come?"
 seeds = 1

@@ -126,7 +126,7 @@ mod tests {
     use crate::scenario::Outcome;
 
     #[test]
-    fn failures_are_listed_and_total_failure_gives_no_result() {
+    fn study_notes_list_failures_and_controllers_without_result() {
         let result = |controller: &str, responses, failed| {
             let failures = [("timed out".to_owned(), failed)].into();
             let group = GroupOutcome { responses, failed, failures, ..GroupOutcome::default() };

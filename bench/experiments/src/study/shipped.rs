@@ -27,7 +27,7 @@ mod tests {
     use crate::study::Study;
 
     #[test]
-    fn every_study_file_ships_under_its_own_name() {
+    fn every_study_file_is_shipped_under_its_file_name() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plans/studies");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn figure_4_has_the_same_points_as_the_paper() {
+    fn sdc_figure_4_study_has_the_same_points_as_the_paper() {
         let study = Study::from_toml("sdc-figure-4", shipped("sdc-figure-4").unwrap()).unwrap();
         let flows: Vec<u32> = study.axes[0].values.iter().map(|v| v.parse().unwrap()).collect();
         // SDC §3.1: one measurement every 10 flows up to 100.

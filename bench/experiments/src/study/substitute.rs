@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_split_at_their_variables() {
+    fn study_strings_split_at_their_variables() {
         use Piece::{Text, Variable};
         let cases = [
             ("plain", vec![Text("plain")]),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn names_allow_letters_digits_underscores_and_inner_dashes() {
+    fn variable_names_allow_letters_digits_underscores_and_dashes() {
         for (text, is) in [
             ("flows", true),
             ("max-window", true),

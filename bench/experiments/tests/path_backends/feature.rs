@@ -1,4 +1,4 @@
-//! Effects of paths on packets, each by itself, as options of the laboratory and of tc.
+//! Effects of a path on packets, one effect at a time, as options of the laboratory and of tc.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ pub(crate) const PAYLOAD: usize = BYTES - WIRE_OVERHEAD as usize;
 pub(crate) const START: Duration = Duration::from_secs(1);
 /// Propagation delay of every path; the options of tc below include it.
 const DELAY: &str = "20ms";
-/// Default rate: too fast to matter.
+/// Default rate, so high that packets do not queue.
 const RATE: &str = "1Gbps";
 
-/// Resolution of delays that are not random. They are equal except for the microseconds that the
-/// machine adds, which differ between paths.
+/// Resolution of delays that are not random. Such delays differ between paths only by the
+/// microseconds that the machine adds.
 const COARSE: Duration = Duration::from_millis(1);
 
 /// Property of the samples that is compared.
@@ -29,9 +29,9 @@ pub(crate) enum Measure {
     Delay,
     /// Share of probes that never arrived; test of two proportions.
     Lost,
-    /// Lengths of rows of lost probes; test of homogeneity.
+    /// Numbers of consecutive lost probes; test of homogeneity.
     Bursts,
-    /// Share of probes that arrived after a probe sent later; test of two proportions.
+    /// Share of probes that arrived after a probe that was sent later; test of two proportions.
     Overtaken,
     /// Share of probes that arrived more than once; test of two proportions.
     Duplicated,
@@ -72,7 +72,8 @@ pub(crate) struct Feature {
     pub(crate) places_depend: usize,
     /// Factor by which the dependence of losses reduces the effective number of probes.
     pub(crate) losses_depend: f64,
-    /// Arguments with which `tc` has the same effect on `lo`; empty if tc does not have it.
+    /// Arguments with which `tc` has the same effect on `lo`. Empty if `tc` cannot have this
+    /// effect.
     pub(crate) tc: Vec<String>,
     /// Quantiles of a distribution table for tc, in units of its deviation.
     pub(crate) quantile: Option<fn(f64) -> f64>,

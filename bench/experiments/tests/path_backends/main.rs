@@ -1,6 +1,6 @@
-//! The same paced probes over the same path: in virtual time, through the relay, through the netem
-//! backend, and through the kernel's own netem with the nearest settings. Two-sample tests compare
-//! delays, losses and the other measures.
+//! Sends the same paced probes over the same path in virtual time, through the relay, through the
+//! netem backend, and through the kernel's own netem with the nearest settings. Two-sample tests
+//! compare delays, losses and the other measures.
 //!
 //! | file | contents |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! In real time, the machine adds to every delay. The addition is measured at the same time on a
 //! path that only delays, and is added to the delays of virtual time before the comparison. Delays
 //! that are not random are compared to a millisecond. If the addition varies by more than a few
-//! milliseconds, the machine was too busy: the run is repeated, and if all attempts are too noisy,
-//! the group is left out.
+//! milliseconds, the machine was too busy, and the run is repeated. A group of features is left out
+//! if all attempts are too noisy.
 //!
 //! The kernel's columns need `user-mode-linux`, which `make test` installs. Without it, the test
 //! leaves these columns out and says so.
@@ -99,7 +99,7 @@ impl Column {
 
 /// Measures the kernel's columns inside a guest; does nothing elsewhere.
 #[test]
-fn guest_measures_kernel_columns() {
+fn guest_kernel_measures_its_columns() {
     let Some(file) = std::env::var_os(RESULTS) else { return };
     let mut text = String::new();
     for column in [Column::Netem, Column::Kernel] {
@@ -123,7 +123,7 @@ fn from_guest() -> Option<Groups> {
         &variable,
         &test,
         "--exact",
-        "path_backends::guest_measures_kernel_columns",
+        "path_backends::guest_kernel_measures_its_columns",
         "--nocapture",
     ]
     .map(OsStr::new);
@@ -234,7 +234,7 @@ fn probes_see_the_same_path_on_every_backend() {
 
 /// Checks that the comparison above can fail: it tells slightly different paths apart.
 #[test]
-fn slightly_different_paths_are_distinguished() {
+fn path_comparison_detects_slightly_different_paths() {
     for (one, other, measure) in [
         (("loss", "5%"), ("loss", "8%"), Measure::Lost),
         (("loss", "9%"), ("loss", "bursts:loss=9%,length=2"), Measure::Bursts),

@@ -1,4 +1,4 @@
-//! Probes between sockets of the kernel, in real time.
+//! Sends probes between sockets of the kernel, in real time.
 // These columns measure real time.
 #![allow(clippy::disallowed_methods)]
 

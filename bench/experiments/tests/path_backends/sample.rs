@@ -8,7 +8,8 @@ use rand_pcg::Pcg64Mcg;
 
 use super::feature::{Feature, Measure, PAYLOAD};
 
-/// Longest row of losses that is told apart; longer rows count as this long.
+/// Longest sequence of consecutive losses with a count of its own. Longer sequences are counted as
+/// this long.
 const LONGEST: usize = 30;
 
 /// Returns the contents of a probe: its number, repeated.
@@ -75,7 +76,7 @@ impl Sample {
         self.delays().iter().map(Option::is_none).collect()
     }
 
-    /// Returns the number of rows of losses, by length.
+    /// Returns the number of sequences of consecutive losses, by length.
     fn bursts(&self) -> Vec<u64> {
         let mut counts = vec![0; LONGEST];
         for row in self.lost().split(|lost| !lost).filter(|row| !row.is_empty()) {

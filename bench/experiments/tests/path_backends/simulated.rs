@@ -1,4 +1,4 @@
-//! Probes in the laboratory's simulation, in virtual time or over links of the kernel.
+//! Sends probes in the laboratory's simulation, in virtual time or over links of the kernel.
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -229,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn h3_gets_settings_and_goaway() {
+    fn control_stream_passes_only_settings_and_goaway_to_h3() {
         let stream =
             [b"\x04\x02\x06\x3f", &b"\x21\x03abc"[..], b"\x0d\x01\x05", b"\x07\x01\x04"].concat();
         assert_eq!(control(Peer::Client, [&stream[..]]).unwrap(), b"\x04\x02\x06\x3f\x07\x01\x04");
     }
 
     #[test]
-    fn wrong_control_stream_frames_get_the_codes_of_rfc_9114() {
+    fn invalid_control_stream_frames_get_error_codes_of_rfc_9114() {
         let after = |frames: &[u8]| code(Peer::Client, &[SETTINGS, frames].concat());
         for (stream, wanted) in [
             (&b"\x21\0"[..], Code::H3_MISSING_SETTINGS),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_settings_get_the_codes_of_rfc_9114() {
+    fn invalid_settings_get_the_error_codes_of_rfc_9114() {
         for (payload, wanted) in [
             (&b"\x06"[..], Some(Code::H3_FRAME_ERROR)),
             (b"\x06\x40", Some(Code::H3_FRAME_ERROR)),
@@ -292,7 +292,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn control_frames_parse_alike_in_any_chunks(stream in vec(any::<u8>(), 0..80)) {
+        fn control_frame_parser_never_panics_on_arbitrary_bytes(stream in vec(any::<u8>(), 0..80)) {
             for peer in [Peer::Client, Peer::Server] {
                 let _ = code(peer, &stream);
                 let _ = code(peer, &[SETTINGS, &stream].concat());

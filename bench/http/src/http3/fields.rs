@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn well_formed_requests_pass() {
+    fn well_formed_header_fields_of_requests_are_accepted() {
         for more in [
             &[][..],
             &[("te", "trailers")],
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_requests_are_refused_with_the_reason() {
+    fn malformed_header_fields_are_refused_with_the_reason() {
         for (fields, reason) in [
             (get_with(&[("connection", "close")]), "'connection'"),
             (get_with(&[("keep-alive", "timeout=5")]), "'keep-alive'"),
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_and_trailers_have_their_own_rules() {
+    fn fields_of_responses_and_trailers_are_checked_by_own_rules() {
         assert!(
             checked(Section::Response, &[(":status", "200"), ("content-length", "3")])
                 .is_ok_and(|f| !f.is_interim())
@@ -471,7 +471,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn field_checks_never_panic(fields in vec((vec(any::<u8>(), 0..12), vec(any::<u8>(), 0..12)), 0..8)) {
+        fn header_field_checks_never_panic(fields in vec((vec(any::<u8>(), 0..12), vec(any::<u8>(), 0..12)), 0..8)) {
             let fields: Vec<_> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
             for kind in [Section::Request, Section::Response, Section::Trailers] {
                 let _ = check(kind, &section(&fields, false), 16_384);

@@ -147,7 +147,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn examples_of_rfc_7541_appendix_c_are_decoded() {
+    fn huffman_examples_of_rfc_7541_appendix_c_are_decoded() {
         let bytes = |hex: &str| -> Vec<u8> {
             let hex = hex.replace(' ', "");
             (0..hex.len())
@@ -181,7 +181,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn padding_and_end_of_string_are_checked() {
+    fn huffman_padding_and_end_of_string_are_checked() {
         // 'a' is 00011, followed by padding.
         assert_eq!(decoded(&[0b0001_1111]), Ok(b"a".to_vec()));
         assert_eq!(decoded(&[]), Ok(Vec::new()));
@@ -200,12 +200,12 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn every_string_round_trips(text in vec(any::<u8>(), 0..300)) {
+        fn huffman_strings_round_trip(text in vec(any::<u8>(), 0..300)) {
             prop_assert_eq!(decoded(&encode(&text)), Ok(text));
         }
 
         #[test]
-        fn decoding_never_panics_and_is_bounded(encoded in vec(any::<u8>(), 0..300)) {
+        fn huffman_decoding_never_panics_and_bounds_its_output(encoded in vec(any::<u8>(), 0..300)) {
             let mut to = Vec::new();
             let valid = decode(&encoded, &mut to);
             prop_assert!(to.len() * 5 <= encoded.len() * 8);

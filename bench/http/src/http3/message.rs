@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_passed_on_one_at_a_time() {
+    fn http3_frames_are_passed_on_one_at_a_time() {
         let (head, trailers) = (get(&[]), headers(&[("a", "b")]));
         let stream = [&head[..], b"\0\x02ab", &frame(0x21, b"x"), b"\0\x01c", &trailers].concat();
         let wanted: Vec<&[u8]> = vec![&head, b"\0\x02", b"ab", b"\0\x01", b"c", &trailers];
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_end_within_a_frame_close_the_connection() {
+    fn stream_that_ends_within_a_frame_closes_the_connection() {
         let stream =
             [get(&[]), frame(DATA, b"abc"), frame(0x21, b"xyz"), headers(&[("a", "b")])].concat();
         assert!(of(Peer::Client, &stream).is_ok());
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn interim_responses_are_left_out() {
+    fn interim_responses_are_not_passed_on_to_h3() {
         let (interim, last) =
             (headers(&[(":status", "103"), ("link", "a")]), headers(&[(":status", "200")]));
         let stream = [&interim[..], &interim, &last, b"\0\x01a"].concat();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_have_the_declared_length() {
+    fn body_length_must_match_the_declared_content_length() {
         let body = |declared: &str, frames: &[&[u8]]| {
             code(
                 Peer::Client,
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_length_is_checked_before_the_payload_arrives() {
+    fn frame_length_is_checked_before_the_payload_arrives() {
         let most = (1 << 62) - 1;
         let announced = |kind: u64| {
             let mut input = Bytes::from([varint(kind, 8), varint(most, 8)].concat());
@@ -461,7 +461,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parsing_never_panics_and_does_not_depend_on_chunks(
+        fn message_parser_never_panics_or_depends_on_chunk_sizes(
             frames in vec((prop_oneof![Just(DATA), Just(HEADERS), 0..64_u64], vec(any::<u8>(), 0..20)), 0..8),
             rest in vec(any::<u8>(), 0..40), begins in any::<bool>(), cuts in vec(1..20_usize, 1..8),
         ) {

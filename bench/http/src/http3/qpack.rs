@@ -227,7 +227,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_representation_is_decoded() {
+    fn every_qpack_representation_is_decoded() {
         // GET, https, name references with a plain value and with a Huffman value (RFC 9204 §B.1).
         let section = [
             &b"\x00\x00\xd1\xd7\x50\x09localhost\x51\x0b/index.html"[..],
@@ -249,7 +249,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn static_entries_match_rfc_9204() {
+    fn qpack_static_entries_match_rfc_9204() {
         for (index, name, value) in [
             (0, ":authority", ""),
             (17, ":method", "GET"),
@@ -271,7 +271,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn undecodable_sections_are_refused_with_the_reason() {
+    fn undecodable_qpack_sections_are_refused_with_the_reason() {
         let with = |fields: &[u8]| decode(&[b"\0\0", fields].concat(), 1_000);
         for (wrong, error) in [
             (decode(b"", 1_000), SectionError::Cut),
@@ -296,7 +296,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn field_sizes_follow_rfc_9114() {
+    fn qpack_field_sizes_follow_rfc_9114() {
         // 7 + 3 + 32 and 7 + 5 + 32.
         let section = b"\0\0\xd1\xd7";
         assert!(decode(section, 86).is_ok());
@@ -304,7 +304,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn integers_match_rfc_7541_appendix_c_1() {
+    fn qpack_integers_match_rfc_7541_appendix_c_1() {
         assert_eq!(integer(&[0b0000_1010], 5), Ok(Some((0, 10, 1))));
         assert_eq!(integer(&[0b0001_1111, 0b1001_1010, 0b0000_1010], 5), Ok(Some((0, 1_337, 3))));
         assert_eq!(integer(&[0b0010_1010], 8), Ok(Some((0, 42, 1))));
@@ -312,7 +312,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn integers_round_trip(prefix in 1..=8_u32, value in 0..1_u64 << 62, flags in any::<u8>()) {
+        fn qpack_integers_round_trip(prefix in 1..=8_u32, value in 0..1_u64 << 62, flags in any::<u8>()) {
             let flags = if prefix == 8 { 0 } else { flags >> prefix };
             let bytes = write_integer(prefix, flags, value);
             prop_assert_eq!(integer(&bytes, prefix), Ok(Some((flags, value, bytes.len()))));
@@ -320,7 +320,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn fields_round_trip(
+        fn qpack_fields_round_trip(
             fields in vec((vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..200)), 0..10), coded in any::<bool>(),
         ) {
             let pairs: Vec<_> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
@@ -328,7 +328,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn decoding_never_panics_and_is_bounded(section in vec(any::<u8>(), 0..400), limit in 0..2_000_u64) {
+        fn qpack_decoding_never_panics_and_bounds_its_output(section in vec(any::<u8>(), 0..400), limit in 0..2_000_u64) {
             if let Ok(fields) = decode(&section, limit) {
                 let size: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
                 prop_assert!(size as u64 <= limit);
@@ -336,7 +336,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn decoding_after_a_valid_prefix_never_panics(fields in vec(any::<u8>(), 0..400)) {
+        fn qpack_decoding_after_a_valid_prefix_never_panics(fields in vec(any::<u8>(), 0..400)) {
             let _ = decode(&[&b"\0\0"[..], &fields].concat(), 16_384);
         }
     }

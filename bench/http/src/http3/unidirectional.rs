@@ -331,13 +331,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn qpack_instructions_without_a_dynamic_table_are_checked() {
+    fn qpack_instructions_that_need_a_dynamic_table_are_refused() {
         let encoder = |bytes: &[u8]| {
             encoder_instructions(&mut bytes.to_vec()).err().map(|error| error.code())
         };
         assert_eq!(encoder(b""), None);
         assert_eq!(encoder(b"\x20\x20"), None);
-        // A capacity, both insertions, a duplicate.
+        // These instructions set a capacity, insert an entry in both ways, or duplicate an entry.
         for wrong in [b"\x3f\xbd", b"\x21\x20", b"\xc0\0", b"\x41a", b"\0\x20"] {
             assert_eq!(encoder(wrong), Some(Code::QPACK_ENCODER_STREAM_ERROR), "{wrong:?}");
         }
@@ -361,7 +361,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn instructions_of_any_bytes_never_panic(stream in vec(any::<u8>(), 0..80)) {
+        fn qpack_instructions_of_any_bytes_never_panic(stream in vec(any::<u8>(), 0..80)) {
             let _ = encoder_instructions(&mut stream.clone());
             let _ = decoder_instructions(&mut stream.clone());
         }

@@ -87,7 +87,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn examples_of_rfc_9000_appendix_a_1_are_decoded() {
+    fn varint_examples_of_rfc_9000_appendix_a_1_are_decoded() {
         for (bytes, value) in [
             (&[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c][..], 151_288_809_941_952_652),
             (&[0x9d, 0x7f, 0x3e, 0x7d], 494_878_333),
@@ -102,7 +102,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn headers_are_read_in_chunks_of_any_size(
+        fn frame_headers_are_read_from_chunks_of_any_size(
             kind in 0..1_u64 << 62, length in 0..1_u64 << 62, cut in 0..16_usize, sizes in (0..4_u32, 0..4_u32),
         ) {
             let fit = |value: u64, size: u32| value & ((1 << (8 * (1_u64 << size) - 2)) - 1);

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_keep_the_rate_and_rotate_urls() {
+    fn arrivals_keep_the_request_rate_and_rotate_urls() {
         let urls = vec![origin().url("/a").unwrap(), origin().url("/b").unwrap()];
         let even: Vec<Arrival> = at_rate(100.0, Spacing::Even, 1, urls.clone()).take(3).collect();
         assert_eq!(even.iter().map(|a| a.at.as_millis()).collect::<Vec<_>>(), [10, 20, 30]);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_traces_are_rejected() {
+    fn invalid_request_traces_are_rejected() {
         let read = |text: &str| trace(text.as_bytes(), &origin());
         let found = read("0,/a\n0.5,/b?x=1,2\r\n0.5,/a\n").unwrap();
         assert_eq!(found.len(), 3);

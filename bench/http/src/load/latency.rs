@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_have_three_digits_and_saturate() {
+    fn latency_quantiles_have_three_digits_and_saturate() {
         let found = times(1..=1000);
         let p99 = found.quantile(0.99).unwrap().as_secs_f64();
         assert!((p99 / 0.99 - 1.0).abs() < 1e-3, "{p99}");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_rise_from_the_shortest_to_the_longest() {
+    fn latency_curve_rises_from_the_shortest_to_the_longest() {
         let found = times(1..=1000);
         let curve = found.curve();
         assert!(
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn hgrm_matches_the_hdrhistogram_format() {
+    fn hgrm_output_matches_the_hdrhistogram_format() {
         let text = times(1..=100).hgrm();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "       Value     Percentile TotalCount 1/(1-Percentile)");

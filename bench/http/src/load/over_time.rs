@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bins_widen_without_losing_counts() {
+    fn time_bins_widen_without_losing_counts() {
         let mut over_time = OverTime::default();
         for ms in (0..600_000).step_by(100) {
             over_time.record(Duration::from_millis(ms), ms % 1_000 != 0);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_bins_are_shown_and_empty_ones_are_zero() {
+    fn only_complete_time_bins_are_shown_and_empty_bins_are_zero() {
         let mut over_time = OverTime::default();
         over_time.record(Duration::from_millis(300), true);
         over_time.record(Duration::from_millis(1_900), true);

@@ -129,7 +129,7 @@ mod tests {
     };
 
     #[test]
-    fn an_idle_punctual_client_is_not_saturated() {
+    fn idle_punctual_client_is_not_reported_as_saturated() {
         assert_eq!(
             IDLE.to_string(),
             "34 % of 2 cores, started at most 0.4 ms late (p99 0.2 ms): not the limit"
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_machines_and_lost_datagrams_are_reported() {
+    fn saturation_report_names_busy_machine_and_lost_datagrams() {
         let starved =
             ClientSaturation { cpu: Duration::from_millis(2_200), machine: Some(0.97), ..IDLE };
         assert!(!starved.is_limit());
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_or_late_client_is_saturated() {
+    fn busy_or_late_client_is_reported_as_saturated() {
         let busy = ClientSaturation { cpu: Duration::from_millis(19_400), ..IDLE };
         assert!(busy.to_string().starts_with("97 % of 2 cores") && busy.is_limit());
         assert!(busy.to_string().ends_with("the client was probably the limit"));

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_of_one_server_are_accepted() {
+    fn load_accepts_several_urls_of_one_server() {
         let (authority, found) =
             urls(&["https://a.example/x?y=1", "https://A.example:443"]).unwrap();
         assert_eq!((host(&authority), port(&authority), found.len()), ("a.example", 443, 2));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_urls_are_explained() {
+    fn errors_of_invalid_urls_have_a_hint() {
         for (texts, hint) in [
             (&["http://localhost/"][..], "https"),
             (&["localhost:4433"], "complete URL"),

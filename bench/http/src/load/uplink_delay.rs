@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queueing_is_the_mean_above_the_minimum_delay() {
+    fn uplink_queueing_is_mean_delay_above_the_minimum() {
         let uplink = UplinkDelay::default();
         assert_eq!(uplink.mean(), None);
         for delay in [-7_000, -9_000, -2_000] {

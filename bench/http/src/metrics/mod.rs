@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_are_labelled_per_controller() {
+    fn server_metrics_are_labelled_by_controller() {
         let metrics = Metrics::new();
         let of =
             |controller: &str| ControllerLabels { stack: "quinn", controller: controller.into() };

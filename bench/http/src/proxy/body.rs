@@ -281,7 +281,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     #[tokio::test]
-    async fn a_body_must_match_its_limit_and_declared_length() {
+    async fn request_body_must_match_its_limit_and_declared_length() {
         for (bound, declared, pieces, wanted) in [
             (10, None, &[4, 6][..], Ok(10)),
             (10, None, &[4, 7], Err(RequestBodyError::TooLarge(10))),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_client_that_sends_too_little_is_slow() {
+    fn only_time_spent_waiting_for_the_client_counts_as_slow() {
         let mut now = Instant::now();
         let second = Duration::from_secs(1);
         for (bytes, slow) in [(6_000, false), (4_000, true)] {
@@ -310,7 +310,8 @@ mod tests {
                 assert_eq!(pace.wait(now), now + 30 * second - pace.waited);
                 now += 10 * second;
                 pace.brought(now, bytes);
-                // In this time nobody waits for the client, so it does not count.
+                // The proxy does not wait for the client during this time, so the time does not
+                // count.
                 now += 60 * second;
             }
             assert_eq!(pace.waited, 20 * second);
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_trickling_body_is_aborted() {
+    async fn request_body_that_arrives_too_slowly_is_aborted() {
         let (send, body) = written();
         let body = BoundedBody::new(body, u64::MAX, None, Duration::from_millis(200));
         tokio::spawn(async move {
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn peeking_at_a_body_loses_no_data() {
+    async fn checking_for_an_empty_body_loses_no_data() {
         let (send, body) = written();
         send.send(data(5)).unwrap();
         drop(send);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn contradicting_framing_is_an_error() {
+    fn contradictory_message_framing_is_an_error() {
         let length = ("content-length", "3");
         for fields in [
             &[length, ("transfer-encoding", "chunked")][..],
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn consistent_framing_is_read() {
+    fn consistent_message_framing_is_accepted() {
         let of = |method, status, fields| of(method, status, Version::HTTP_11, fields).unwrap();
         let framing = |empty, length| Framing { empty, length };
         assert_eq!(

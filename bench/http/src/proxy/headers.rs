@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarding_fields_are_set_by_the_proxy_alone() {
+    fn proxy_overwrites_forwarding_fields_of_the_client() {
         let mut headers = fields(&[
             ("x-forwarded-for", "8.8.8.8"),
             ("forwarded", "for=8.8.8.8"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn content_length_must_be_one_number() {
+    fn proxy_requires_content_length_to_be_one_number() {
         let of = |values: &[&'static str]| {
             let values: Vec<_> = values.iter().map(|value| ("content-length", *value)).collect();
             content_length(&fields(&values))

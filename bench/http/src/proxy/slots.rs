@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_client_leaves_slots_to_others() {
+    async fn one_client_cannot_take_all_proxy_slots() {
         let slots = Slots::new(8, GRACE, GRACE);
         let mut held: Vec<Slot> =
             (0..2).map(|_| now(slots.take(client(1))).unwrap().unwrap()).collect();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_clients_together_are_bounded() {
+    async fn all_clients_together_cannot_exceed_the_proxy_slots() {
         let slots = Slots::new(4, GRACE, GRACE);
         let held: Vec<Slot> =
             (0..4).map(|n| now(slots.take(client(n))).unwrap().unwrap()).collect();
@@ -358,11 +358,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn greedy_clients_leave_an_equal_share_for_a_new_one() {
+    async fn greedy_clients_leave_an_equal_share_of_slots_for_others() {
         let slots = Slots::new(512, GRACE, GRACE);
         let mut held = Vec::new();
-        // In turns, each of four clients takes all it gets. Four addresses once held all slots this
-        // way.
+        // Four clients take turns, and each takes all slots that it gets. In this way, four
+        // addresses once held all slots.
         for _ in 0..600 {
             for n in 1..=4 {
                 held.extend(now(slots.take(client(n))).flatten());
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiting_client_gets_the_slowest_slot_of_a_larger_holder() {
+    async fn waiting_client_gets_slowest_slot_of_a_client_with_more() {
         let slots = Slots::new(16, GRACE, GRACE);
         let take = |n| now(slots.take(client(n))).flatten().unwrap();
         let mut held: Vec<Slot> = (0..4).map(|_| take(1)).collect();
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_slot_of_an_aborted_request_is_kept_for_a_while() {
+    async fn slot_of_an_aborted_request_is_kept_for_a_grace_period() {
         let slots = Slots::new(4, GRACE, GRACE);
         now(slots.take(client(1))).flatten().unwrap().begun();
         assert!(now(slots.take(client(1))).is_none());
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_abandoned_while_waiting_leaks_no_slot() {
+    async fn request_abandoned_while_waiting_leaks_no_slot() {
         let slots = Slots::new(1, GRACE, GRACE);
         let held = now(slots.take(client(1))).flatten().unwrap();
         assert!(now(slots.take(client(2))).is_none());

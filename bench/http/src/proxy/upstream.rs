@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn upstream_urls_are_read_or_refused_in_one_line() {
+    fn upstream_urls_are_parsed_or_refused_in_one_line() {
         for (url, shown, host) in [
             ("http://localhost:8080", "http://localhost:8080", "localhost"),
             ("http://localhost/", "http://localhost:80", "localhost"),

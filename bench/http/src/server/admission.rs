@@ -213,12 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn many_attempts_per_second_lead_to_retries() {
+    fn many_connection_attempts_per_second_lead_to_retries() {
         let (admission, metrics) =
             admission(Limits { unvalidated_per_second: 100, ..Limits::default() });
         let start = Instant::now();
         let mut accepted = 0;
-        // 10,000 attempts in a second. Each gives its place back at once.
+        // There are 10,000 attempts in a second, and each attempt gives its place back at once.
         for n in 0..10_000 {
             let now = start + Duration::from_micros(100 * n);
             accepted += u32::from(matches!(
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_prefix_is_limited_to_its_share() {
+    fn client_prefix_is_limited_to_its_share_of_connections() {
         let (admission, metrics) = admission(Limits { connections: 1_000, ..Limits::default() });
         let now = Instant::now();
         let many = |ips: &[&str]| {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explicit_limit_applies_to_every_address() {
+    fn explicit_connection_limit_applies_to_every_address() {
         let (admission, _) =
             admission(Limits { connections_per_client: Some(2), ..Limits::default() });
         let now = Instant::now();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn spoofed_addresses_cause_no_refusals() {
+    fn spoofed_addresses_never_cause_refusal_of_the_real_client() {
         let (admission, _) =
             admission(Limits { connections_per_client: Some(4), ..Limits::default() });
         let (now, client) = (Instant::now(), from("192.0.2.1"));

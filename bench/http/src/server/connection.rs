@@ -501,7 +501,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panicking_request_does_not_affect_others() {
+    async fn panicking_request_does_not_affect_other_requests() {
         let metrics = crate::metrics::Metrics::new();
         let budget = super::super::memory_budget::MemoryBudget::new(
             &Default::default(),
@@ -530,7 +530,7 @@ mod tests {
     /// The state of the proxy once made a request's future 55 KB. The future is copied when it
     /// starts, which was half of a small response's CPU time.
     #[test]
-    fn the_future_of_a_request_is_small() {
+    fn future_of_a_request_stays_small() {
         type H3<E> = <<E as Endpoint>::Connection as Connection>::AcknowledgedH3;
         type Transport =
             GuardedConnection<SharedStreamConnection<H3<fathom_stacks::quinn::Endpoint>>>;

@@ -388,12 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_stalled_clients_leave_room_for_another() {
+    fn thousand_stalled_clients_leave_memory_for_another() {
         let (budget, now) = (budget(64 * MB), Instant::now());
         let accounts: Vec<_> = (0..1_000).map(|_| budget.connection()).collect();
         let held: Vec<_> = accounts.iter().map(|connection| all_it_gets(connection, now)).collect();
         let each: Vec<u64> = held.iter().map(|charges| bytes(charges)).collect();
-        // The first connections get the initial allowance, the last ones the floor.
+        // The first connections get the initial allowance, and the last connections get the floor.
         assert_eq!((each[0], each[999]), (START, FLOOR));
         assert!(each.iter().all(|bytes| *bytes >= FLOOR));
         let over = 1_000 * (FLOOR + OVERHEAD);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn greedy_clients_get_equal_shares() {
+    fn greedy_clients_get_equal_shares_of_memory() {
         let (budget, mut now) = (budget(16 * MB), Instant::now());
         let accounts: Vec<_> = (0..7).map(|_| budget.connection()).collect();
         let mut held: Vec<Vec<Charge>> = accounts.iter().map(|_| Vec::new()).collect();
@@ -417,7 +417,7 @@ mod tests {
                 held.extend(all_it_gets(connection, now));
             }
         }
-        // Seven parts and one that stays free: 2 MB each.
+        // The budget has seven used parts and a free part, of 2 MB each.
         for charges in &held {
             assert!((MB..3 * MB).contains(&bytes(charges)), "{}", bytes(charges));
         }
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_client_may_hold_more_than_a_slow_one() {
+    fn fast_client_may_hold_more_memory_than_a_slow_client() {
         let (budget, start) = (budget(128 * MB), Instant::now());
         for (rate, wanted) in [(10_000, START), (1_000_000, 2_000_000), (100_000_000, 8 * MB)] {
             let connection = budget.connection();
@@ -463,9 +463,10 @@ mod tests {
     }
 
     #[test]
-    fn a_trickling_reader_is_dropped() {
+    fn client_that_reads_too_slowly_is_dropped() {
         let budget = budget(128 * MB);
-        // 65,536 and 1,000 bytes per second are enough; 100 bytes per second and none are not.
+        // A client that reads 65,536 or 1,000 bytes per second is kept. A client that reads
+        // 100 bytes per second or nothing is dropped.
         assert_eq!(taking(&budget, 200_000, 65_536), None);
         assert_eq!(taking(&budget, 200_000, 1_000), None);
         assert_eq!(taking(&budget, 200_000, 100), Some((30, SlowReader::Stall)));
@@ -473,10 +474,10 @@ mod tests {
     }
 
     #[test]
-    fn large_holders_must_read_under_memory_pressure() {
+    fn clients_that_hold_much_memory_must_read_under_pressure() {
         let budget = budget(MB);
         budget.metrics.hold(MB * 3 / 4);
-        // A fourth of the bytes in five seconds.
+        // A client must read a fourth of its bytes in five seconds.
         assert_eq!(taking(&budget, 200_000, 11_000), None);
         assert_eq!(taking(&budget, 200_000, 9_000), Some((5, SlowReader::Pressure)));
         // The floor is always permitted.
@@ -484,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_between_responses_is_not_a_stall() {
+    fn idle_time_between_responses_does_not_count_as_stall() {
         let (budget, start) = (budget(MB), Instant::now());
         budget.metrics.hold(MB);
         let connection = budget.connection();
@@ -531,7 +532,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unread_response_does_not_block_others() {
+    async fn unread_response_does_not_block_other_responses() {
         let budget = budget(128 * MB);
         let connection = budget.connection();
         let _unread = all_it_gets(&connection, Instant::now());

@@ -472,7 +472,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sdc_is_served_through_a_shaping_socket() {
+    fn server_uses_a_shaping_socket_for_sdc() {
         let identity = Identity::self_signed(&[]).unwrap();
         for (shares, shaping) in [("sdc", true), ("reno,sdc", true), ("reno", false)] {
             for stack in Stack::ALL.iter().filter(|stack| stack.on_rustls()) {

@@ -64,7 +64,7 @@ mod tests {
     use tokio::task::JoinSet;
 
     #[tokio::test]
-    async fn silent_handshakes_make_room_for_others() {
+    async fn silent_tls_handshakes_make_room_for_other_clients() {
         let mut handshakes = Handshakes::new(80);
         let (mut tasks, mut open) = (JoinSet::new(), Vec::new());
         let client = |n: u8| IpAddr::from([192, 0, 2, n]);

@@ -1,4 +1,4 @@
-//! A running server, and a client for it: stock quinn under h3.
+//! A running server, and a client for this server that uses stock quinn under h3.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use std::net::{IpAddr, SocketAddr};

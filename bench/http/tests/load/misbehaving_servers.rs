@@ -1,4 +1,4 @@
-//! Loads against servers that misbehave.
+//! Tests of loads on servers that misbehave.
 
 use super::*;
 
@@ -117,13 +117,13 @@ fn endless_server(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endless_frame_of_a_server_is_not_buffered() {
+async fn load_client_does_not_buffer_an_endless_frame_of_a_server() {
     let (endless, zeros) = (ENDLESS.to_be_bytes(), vec![0; 4096]);
     let excessive = WriteError::Stopped(VarInt::from_u32(0x107));
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         for begin in [
-            // HEADERS; a reserved frame (RFC 9114 §7.2.8); a reserved frame after a header;
-            // trailers.
+            // The frames are HEADERS, a reserved frame (RFC 9114 §7.2.8), a reserved frame after a
+            // header, and trailers.
             [b"\x01", &endless[..]].concat(),
             [b"\x21", &endless[..]].concat(),
             [OK, b"\x21", &endless].concat(),
@@ -160,7 +160,7 @@ async fn an_endless_frame_of_a_server_is_not_buffered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_in_small_frames_is_flow_controlled() {
+async fn response_body_in_small_frames_is_flow_controlled() {
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         let (address, mut ends) =
             endless_server(On::Answer, OK.to_vec(), b"\x00\x01a".repeat(1_000));
@@ -181,7 +181,7 @@ async fn a_body_in_small_frames_is_flow_controlled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_lost_in_0rtt_is_sent_again() {
+async fn request_lost_with_rejected_0rtt_is_sent_again() {
     let address = odd_server("5");
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         let traffic = at_rate(address, 50.0, "/", None);
@@ -204,7 +204,7 @@ async fn a_request_lost_in_0rtt_is_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_of_wrong_length_is_a_failure() {
+async fn response_body_of_wrong_length_counts_as_failure() {
     let address = odd_server("7");
     let outcome =
         run(LoadConfig { requests: Some(3), ..config(address, closed(address, 1, 1, &["/"])) })
@@ -218,7 +218,7 @@ async fn a_body_of_wrong_length_is_a_failure() {
     );
 }
 
-/// Starts a server that answers every request with these bytes and the end of the stream.
+/// Starts a server that answers every request with these bytes and then ends the stream.
 fn fixed_server(answer: Vec<u8>) -> SocketAddr {
     let crypto = QuicServerConfig::try_from(
         (*Identity::self_signed(&[]).unwrap().server().unwrap()).clone(),

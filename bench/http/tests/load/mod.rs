@@ -1,4 +1,5 @@
-//! Loads against a server in the same process: `fathom serve`'s own, and servers that misbehave.
+//! Tests of loads on a server in the same process: the server of `fathom serve`, and servers that
+//! misbehave.
 
 mod misbehaving_servers;
 mod own_server;

@@ -1,4 +1,4 @@
-//! Loads against the server of this crate.
+//! Tests of loads on the server of this crate.
 
 use super::*;
 
@@ -68,7 +68,7 @@ async fn receive_timestamps_measure_delays_between_all_stacks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
+async fn closed_loop_load_counts_each_request_once() {
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         for timestamps in [
             Timestamps::Any,
@@ -135,7 +135,7 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
 async fn two_thousand_connections_all_get_responses() {
     const MANY: usize = 2_000;
     for stack in Stack::ALL.iter().copied() {
-        // Long enough for a slow machine.
+        // The timeout is long enough for a slow machine.
         let slow = Duration::from_secs(600);
         let server =
             serve(stack, "sync:signal=either", Limits { idle_timeout: slow, ..Limits::default() });
@@ -154,7 +154,7 @@ async fn two_thousand_connections_all_get_responses() {
             (2 * MANY as u64, 0, 0),
             "{counts:?}"
         );
-        // Fewer connections if the requests are over before the last handshakes.
+        // There are fewer connections if all requests are completed before the last handshakes.
         assert!(outcome.connections.opened <= MANY as u64);
         server.stop.send(true).unwrap();
     }
@@ -187,7 +187,7 @@ async fn servers_request_large_socket_buffers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_are_verified_by_digest() {
+async fn load_client_verifies_bodies_by_digest() {
     let folder = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
     std::fs::write(folder.path().join("file"), &bytes).unwrap();
@@ -224,7 +224,7 @@ async fn bodies_are_verified_by_digest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_loop_keeps_its_schedule_on_all_connections() {
+async fn open_loop_load_keeps_its_schedule_on_all_connections() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     for (stack, kept) in [
         (Stack::Quinn, None),
@@ -247,7 +247,7 @@ async fn an_open_loop_keeps_its_schedule_on_all_connections() {
             "{stack} {kept:?}: {made}"
         );
         assert!(outcome.open_loop && outcome.phases.lag.count() == 40);
-        // On a busy machine, some end too late to count.
+        // On a busy machine, some connections end too late to be counted.
         assert!(
             counts.in_time <= 40 && (outcome.rate() - counts.in_time as f64 / 0.4).abs() < 1e-6,
             "{counts:?}"
@@ -277,7 +277,7 @@ async fn blocking_by_flow_control_windows_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_a_connection_counts_as_response_time() {
+async fn response_time_includes_the_wait_for_a_connection() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     let kept = Some(PoolSize { connections: 1, streams: 1 });
     let traffic = at_rate(server.address, 50.0, "/delay/100/bytes/1", kept);
@@ -346,7 +346,7 @@ async fn csv_and_interval_log_are_written_during_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn timeouts_and_resets_are_counted_by_kind() {
+async fn failed_requests_are_counted_by_kind_of_failure() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     // The handshake must complete within this time.
     let timeout = Duration::from_secs(2);
@@ -383,10 +383,10 @@ async fn timeouts_and_resets_are_counted_by_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_run_reports_its_results() {
+async fn stopped_load_run_reports_its_results() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     for (traffic, done) in [
-        // Four of the eight requests are answered; the others occupy all streams.
+        // Four of the eight requests are answered, and the other four occupy all streams.
         (closed(server.address, 2, 2, &["/bytes/100", "/delay/60000/bytes/1"]), 4),
         (at_rate(server.address, 100.0, "/delay/60000/bytes/1", None), 0),
     ] {
@@ -413,7 +413,7 @@ async fn a_stopped_run_reports_its_results() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreachable_server_is_named() {
+async fn error_of_an_unreachable_server_names_the_address() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = nobody.local_addr().unwrap();
     let traffic = closed(at, 1, 1, &["/"]);
@@ -455,7 +455,7 @@ async fn an_unreachable_server_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_is_checked_against_the_named_roots() {
+async fn server_certificate_is_checked_against_the_given_roots() {
     let folder = tempfile::tempdir().unwrap();
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
@@ -516,7 +516,7 @@ async fn accepted_zero_rtt_saves_a_round_trip() {
 
 #[cfg(feature = "quiche")]
 #[tokio::test]
-async fn quiche_is_rejected_as_a_client() {
+async fn load_rejects_quiche_as_client_stack() {
     let address = "127.0.0.1:9".parse().unwrap();
     let config =
         LoadConfig { stack: Stack::Quiche, ..config(address, closed(address, 1, 1, &["/"])) };

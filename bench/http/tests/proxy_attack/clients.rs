@@ -1,5 +1,5 @@
-//! Clients that exhaust an upstream server's slots and connections, or request paths that must not
-//! be proxied.
+//! Tests with clients that try to exhaust an upstream server's slots and connections, or that
+//! request paths that must not be proxied.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -133,7 +133,7 @@ fn count(running: &Running, line: &str) -> u64 {
 /// Four addresses request large bodies on many connections and read nothing. There are four times
 /// as many requests as slots.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn four_addresses_do_not_hold_all_slots() {
+async fn four_client_addresses_cannot_hold_all_slots() {
     const SLOTS: usize = 64;
     let large = 2_000_000;
     for stack in Stack::ALL.iter().copied() {
@@ -157,8 +157,8 @@ async fn four_addresses_do_not_hold_all_slots() {
                 kept.push((connection, sender));
             }
         }
-        // The four clients hold all that they get: their parts, which leave a part of the same
-        // size.
+        // Each of the four clients holds its whole part of the slots. A part of the same size stays
+        // free.
         within(async {
             while upstream.heads.lock().len() < SLOTS * 3 / 5 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -182,8 +182,8 @@ async fn four_addresses_do_not_hold_all_slots() {
     }
 }
 
-/// So many addresses that each has an equal part already. Then progress of the clients' reading
-/// decides.
+/// There are so many addresses that each already holds an equal part of the slots. The client that
+/// reads most slowly then loses its slot.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unread_responses_lose_their_slots_while_slots_are_scarce() {
     let upstream = upstream(Duration::ZERO).await;
@@ -215,9 +215,9 @@ async fn unread_responses_lose_their_slots_while_slots_are_scarce() {
     served.running.end().await;
 }
 
-/// Bodies that fit into memory occupy no slot, even if nobody reads them.
+/// Bodies that fit into memory occupy no slot, even if their clients do not read them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn small_bodies_that_are_not_read_hold_no_slot() {
+async fn small_unread_bodies_hold_no_slot() {
     for stack in Stack::ALL.iter().copied() {
         let upstream = upstream(Duration::ZERO).await;
         let served = proxied(stack, &upstream, "/", |settings| {
@@ -250,10 +250,10 @@ async fn small_bodies_that_are_not_read_hold_no_slot() {
 /// Requests that are cancelled immediately after sending. 1,000 of them once caused 1,000
 /// connections without a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_storm_of_cancelled_requests_costs_few_connections() {
+async fn storm_of_cancelled_requests_opens_few_connections() {
     const REQUESTS: usize = 1_000;
     for stack in Stack::ALL.iter().copied() {
-        // Long enough for the client to cancel before the response, on any machine.
+        // The delay is long enough for the client to cancel before the response, on any machine.
         let upstream = upstream(Duration::from_millis(20)).await;
         let served = proxied(stack, &upstream, "/", |settings| {
             settings.requests = 64;
@@ -300,7 +300,7 @@ fn status(answer: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxied_path_confines_every_spelling() {
+async fn proxy_prefix_confines_paths_in_every_spelling() {
     let upstream = upstream(Duration::ZERO).await;
     let served = proxied(Stack::Quinn, &upstream, "/api", |_| {});
     let connection = connect(&served.running, Ipv4Addr::LOCALHOST, 1 << 20).await;
@@ -347,7 +347,7 @@ async fn a_proxied_path_confines_every_spelling() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_names_one_host_and_a_known_coding() {
+async fn proxied_request_needs_one_host_and_a_known_coding() {
     let upstream = upstream(Duration::ZERO).await;
     let served = proxied(Stack::Quinn, &upstream, "/", |_| {});
     for (line, fields, wanted) in [

@@ -1,5 +1,5 @@
-//! A reverse proxy between untrusted peers: upstream servers that contradict themselves, and
-//! clients that want more than their share.
+//! Tests of a reverse proxy between untrusted peers. Upstream servers contradict themselves, and
+//! clients want more than their share.
 
 mod clients;
 mod upstreams;

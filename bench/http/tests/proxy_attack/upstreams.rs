@@ -81,7 +81,7 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         (GET, response("transfer-encoding: identity\r\n", "hello"), Close, Visible),
         (GET, response(&format!("{chunked}{chunked}"), hello), Open, Visible),
         (GET, format!("HTTP/1.0 200 OK\r\n{chunked}\r\n{hello}"), Close, Visible),
-        // Shorter and longer than declared.
+        // These bodies are shorter or longer than declared.
         (GET, response("content-length: 9\r\n", "hello"), Close, Visible),
         (GET, response("content-length: 9\r\n", "hello"), Reset, Visible),
         (GET, response("content-length: 9\r\n", ""), Close, Visible),
@@ -97,7 +97,7 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         ),
         (GET, response("content-length: 0\r\n", "hello"), Open, Visible),
         (GET, response(chunked, "5\r\nhello\r\n0\r\n\r\nmore"), Open, Visible),
-        // Cut at various points.
+        // These responses are cut at various points.
         (GET, response(chunked, "5\r\nhello\r\n"), Close, Visible),
         (GET, response(chunked, "5\r\nhello\r\n0\r\n"), Close, Visible),
         (GET, response(chunked, "5\r\nhel"), Close, Visible),
@@ -110,7 +110,7 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         (GET, response("", "hello"), Reset, Visible),
         (GET, "HTTP/1.1 200 OK\r\ncontent-le".into(), Close, Visible),
         (GET, String::new(), Close, Visible),
-        // No content is allowed, but some is sent.
+        // These responses must not have content, but some is sent.
         (HEAD, response("content-length: 5\r\n", ""), Open, Whole(200, "")),
         (HEAD, response(chunked, ""), Open, Whole(200, "")),
         (HEAD, response("content-length: 5\r\n", "hello"), Open, Visible),
@@ -120,7 +120,7 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         (GET, status("204 No Content", "content-length: 5\r\n", "hello"), Open, Visible),
         (GET, status("304 Not Modified", "content-length: 5\r\n", ""), Open, Whole(304, "")),
         (GET, status("304 Not Modified", chunked, hello), Open, Visible),
-        // Interim responses: a few, and an endless series.
+        // These servers send a few interim responses, or an endless series.
         (
             GET,
             interim.repeat(3) + &response("content-length: 5\r\n", "hello"),
@@ -411,7 +411,7 @@ async fn ask(url: &str, method: &Method, wanted: Wanted, what: &str) -> Vec<Stri
         let served = serve(stack, url, n == 0);
         let got = within(served.over_quic(method)).await;
         wrong.extend(fault(&got, wanted, &format!("HTTP/3 on {stack}: {what}")));
-        // TCP is the same beside every stack, so test it once.
+        // HTTP over TCP is the same beside every stack, so test HTTP over TCP only once.
         for protocol in [&b"http/1.1"[..], b"h2"].into_iter().filter(|_| n == 0) {
             let got = within(served.over_tcp(method, protocol)).await;
             let name = String::from_utf8_lossy(protocol);
@@ -423,7 +423,7 @@ async fn ask(url: &str, method: &Method, wanted: Wanted, what: &str) -> Vec<Stri
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_client_sees_contradictions_of_an_http1_upstream() {
+async fn clients_notice_contradictory_http1_upstream_responses() {
     let mut wrong = Vec::new();
     for (method, says, end, wanted) in http1_cases() {
         let shown: String = says.escape_debug().take(150).collect();
@@ -442,7 +442,7 @@ async fn every_client_sees_contradictions_of_an_http1_upstream() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_client_sees_contradictions_of_an_http2_upstream() {
+async fn clients_notice_contradictory_http2_upstream_responses() {
     let mut wrong = Vec::new();
     for (method, says, end, wanted) in http2_cases() {
         let shown: String = format!("{says:?}").chars().take(150).collect();

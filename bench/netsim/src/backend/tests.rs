@@ -16,7 +16,7 @@ use crate::queue::QueueSpec;
 use crate::sim::{Executor, Group, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
 use crate::udp::Udp;
 
-/// Packets received by a server: time, first byte, and ECN field.
+/// Packets that a server received, as the time, the first byte and the ECN field.
 type Arrivals = Arc<Mutex<Vec<(Time, u8, Option<Ecn>)>>>;
 
 struct Bench {
@@ -83,7 +83,7 @@ impl Bench {
 }
 
 #[test]
-fn datagrams_over_loopback_cross_the_same_link() {
+fn datagrams_over_loopback_pass_through_the_simulated_link() {
     let mut bench = bench();
     bench.send(6, Duration::ZERO);
     bench.executor.through_loopback().unwrap();
@@ -123,7 +123,7 @@ fn lossy() -> (Udp, Udp) {
             }
         }
     });
-    // All datagrams go to the middle socket, whatever their address.
+    // Sends all datagrams to the middle socket, whatever their address is.
     (Udp::new(from).unwrap(), Udp::new(to).unwrap())
 }
 
@@ -207,7 +207,8 @@ fn flows_overtake_each_other_in_a_scheduling_kernel_queue() {
     bench.executor.through_kernel_links(vec![kernel]).unwrap();
     bench.executor.sim().core().real.as_mut().unwrap().kernel_hops[0].address = towards;
     bench.executor.run(LIMIT);
-    // All packets of the second flow, then those of the first without the lost one.
+    // All packets of the second flow come first. The packets of the first flow follow, without the
+    // lost packet.
     assert_eq!(bench.numbers(), [0, 1, 2, 3, 4, 0, 1, 3, 4]);
     let sim = bench.executor.sim();
     let (stats, link) = (sim.net_stats(), sim.link_stats(bench.link));

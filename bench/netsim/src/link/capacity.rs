@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_step_during_a_packet_takes_effect_at_once() {
+    fn rate_step_during_a_packet_takes_effect_at_once() {
         // 8 Mbps: a byte takes 1 µs. From 1 ms on the rate is 4 Mbps: 2 µs.
         let [fast, slow] = [8, 4].map(|mbps| Rate::from_bits_per_sec(mbps * 1_000_000));
         let steps = vec![(Duration::from_millis(5), fast), (Duration::from_millis(1), slow)];

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_depart_one_transmission_time_apart() {
+    fn packets_leave_the_link_one_transmission_time_apart() {
         let mut l = link(10);
         let out = |v| match v {
             Verdict::Forward { out, .. } => out,
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_beyond_the_limit_are_dropped_until_one_departs() {
+    fn packets_beyond_the_queue_limit_are_dropped() {
         let mut l = link(2);
         assert_ne!(l.arrive(us(0), 1000, false), Verdict::Drop);
         assert_ne!(l.arrive(us(0), 1000, false), Verdict::Drop);
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_queue_is_a_time_average() {
+    fn mean_queue_is_a_time_average() {
         let mut l = link(10);
         l.arrive(us(0), 1000, false); // 1 packet for 1 ms
         l.arrive(us(0), 1000, false); // another: 2 packets for 1 ms, 1 for 1 ms, none for 2 ms
@@ -490,8 +490,8 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_an_opportunity_uses_no_capacity() {
-        // Three opportunities in a round of 100 ms.
+    fn waiting_for_a_trace_opportunity_uses_no_capacity() {
+        // The trace has three opportunities in a round of 100 ms.
         let trace = crate::path::Trace::read("10\n10\n100\n").unwrap();
         let mut l = Link::new(Capacity::Trace(trace), Box::new(DropTail::packets(10)));
         l.arrive(us(0), 1_500, false);
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_rate_moves_the_departures_of_queued_packets() {
+    fn rate_change_moves_the_departures_of_queued_packets() {
         let [fast, slow] = [8_000_000, 800_000].map(Rate::from_bits_per_sec);
         let mut l = link(10);
         for _ in 0..3 {
@@ -546,13 +546,13 @@ mod tests {
     }
 
     #[test]
-    fn capacity_is_the_integral_of_all_rates() {
+    fn link_capacity_is_the_integral_of_all_rates() {
         // 8 Mbps for a second, then 0.8 Mbps: a byte takes 1 µs, then 10 µs.
         let [fast, slow] = [8_000_000, 800_000].map(Rate::from_bits_per_sec);
         let steps = Capacity::stepping(fast, vec![(Duration::from_secs(1), slow)]);
         let mut l = Link::new(steps, Box::new(DropTail::packets(1_000)));
-        // Busy from 0.9 s on: 100 of the 200 packets are sent in the fast tenth of a second, the
-        // others in the slow second after it.
+        // The link is busy from 0.9 s on. It sends 100 of the 200 packets in the fast tenth of a
+        // second, and the other 100 packets in the slow second that follows.
         for _ in 0..200 {
             l.arrive(us(900_000), 1_000, false);
         }

@@ -144,15 +144,15 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_series_cover_waiting_and_sent_packets() {
+    fn link_counts_and_series_cover_queued_and_sent_packets() {
         let mut link = link("fq-codel").with_series().with_drops().with_log();
         assert!(link.schedules() && link.is_idle());
         link.enqueue(packet(0, ms(0)));
         let first = link.dequeue(ms(0)).unwrap();
         assert_eq!((first.out, first.mark, link.is_idle()), (ms(1), false, false));
         link.enqueue(packet(1, ms(0)));
-        // The packet in transmission takes 1 ms and the other one stays for 2 ms; then the link is
-        // empty.
+        // The packet in transmission takes 1 ms, and the second packet stays for 2 ms. Then the
+        // link is empty.
         let half = Time::from_micros(500);
         assert_eq!(
             (link.queue_length(half), link.queueing_delay(half)),

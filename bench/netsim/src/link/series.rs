@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging_keeps_sums_and_maxima() {
+    fn merging_series_bins_keeps_sums_and_maxima() {
         let mut s = Series::new();
         let mut total = 0.0;
         for i in 0..5_000u64 {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_span_is_spread_over_its_bins() {
+    fn time_span_is_spread_over_the_bins_it_covers() {
         let mut s = Series::new();
         s.add_span(Time::from_micros(500), Time::from_micros(2_500), 4.0);
         let sums: Vec<f64> = s.bins().iter().map(|b| (b.sum * 1e6).round()).collect();

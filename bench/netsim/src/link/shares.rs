@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn jain_index_is_1_for_equals_and_1_over_n_for_a_monopoly() {
+    fn jain_index_is_1_for_equal_flows_and_1_over_n_for_one_flow() {
         assert_eq!(jain(&[5.0; 8]), Some(1.0));
         assert_eq!(jain(&[0.0, 0.0, 7.0, 0.0]), Some(0.25));
         assert_eq!(jain(&[3.0, 1.0]), Some(16.0 / 20.0));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_below_a_twentieth_of_the_mean_are_starved() {
+    fn flows_below_a_twentieth_of_the_mean_count_as_starved() {
         assert_eq!(starved(&[100.0, 100.0, 100.0, 100.0]), Some(0.0));
         // The mean is 75, so the threshold is 3.75.
         assert_eq!(starved(&[3.7, 3.8, 146.3, 146.2]), Some(0.25));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_counts_only_in_its_whole_seconds() {
+    fn flow_is_counted_only_in_its_whole_seconds() {
         let mut shares = Shares::default();
         for second in 0..5 {
             add(&mut shares, second * S, 0, 1_000);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn size_quantiles_are_weighted_by_bytes() {
+    fn packet_size_quantiles_are_weighted_by_bytes() {
         let mut shares = Shares::default();
         add(&mut shares, 0, 0, 1_392);
         for _ in 0..20 {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_flows_give_no_shares() {
+    fn shares_are_not_recorded_for_too_many_flows() {
         let mut shares = Shares::default();
         add(&mut shares, 0, FLOWS as u32, 1);
         assert!(shares.rates().is_empty() && shares.size_quantile(0.5).is_empty());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_entries_is_limited() {
+    fn number_of_share_entries_is_limited() {
         let mut shares = Shares::default();
         add(&mut shares, 0, 1_999, 1);
         // Every tenth has 2000 entries from here on: 2000 tenths make 4 million entries.
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn few_flows_may_use_every_bin() {
+    fn few_flows_may_use_every_time_bin_of_shares() {
         let mut shares = Shares::default();
         for tenth in 0..BINS as u64 {
             add(&mut shares, tenth * S / 10, 96, 1); // 97 entries
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_of_any_length_match_hand_calculation() {
+    fn share_bins_of_any_length_match_hand_calculation() {
         let mut shares = Shares::default();
         // Three packets in the tenths 0, 1 and 9, and one in tenth 20 that ends the flow.
         for (at, payload) in [(0, 100), (S / 10, 200), (S - 1, 300), (2 * S, 400)] {
@@ -303,7 +303,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bins_of_every_length_hold_the_same_bytes(
+        fn share_bins_of_every_length_hold_the_same_bytes(
             packets in prop::collection::vec((0_u64..50 * S, 0_u32..5, 1_u32..1_500), 1..300),
             tenths in 1_usize..150,
         ) {

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn events_round_trip_through_text() {
+    fn path_events_round_trip_through_text() {
         for text in [
             "blackout:2s@10s",
             "blackout:100ms@5s every 15s",
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blackout_ends_and_repeats() {
+    fn blackout_event_ends_and_repeats() {
         let once: PathEvent = "blackout:2s@10s".parse().unwrap();
         assert_eq!(
             [9.9, 10.0, 11.9, 12.0].map(|at| once.lets_pass(s(at), 1)),

@@ -407,7 +407,7 @@ mod tests {
         }
         let ImpairmentCounts { lost, displaced, duplicated, corrupted, .. } = i.counts();
         let left = (n - lost) as f64;
-        // Four deviations of a binomial.
+        // The bound is four deviations of a binomial distribution.
         let near = |count: u64, of: f64, part: f64| {
             let slack = 4.0 * (of * part * (1.0 - part)).sqrt();
             assert!((count as f64 - of * part).abs() < slack, "{count} of {of}, wanted {part}");
@@ -419,9 +419,10 @@ mod tests {
     }
 
     #[test]
-    fn bursts_match_a_run_by_hand() {
+    fn burst_counts_match_hand_calculation() {
         let mut i = impairer(Impairments::default(), 0);
-        // Three packets at once, one alone, two 100 µs apart, and one 101 µs later.
+        // Three packets enter at once, one packet enters alone, two packets enter 100 µs apart, and
+        // one packet enters 101 µs later.
         for us in [0, 0, 0, 5_000, 9_000, 9_100, 9_201] {
             i.enter(Time::from_micros(us), 10, 38).unwrap();
         }
@@ -447,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_in_a_row_are_limited() {
+    fn consecutive_losses_are_limited() {
         let spec =
             Impairments { loss: Loss::Random(0.9), in_a_row: Some(3), ..Impairments::default() };
         let mut i = impairer(spec, 0);
@@ -456,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn an_rtt_step_affects_only_packets_that_leave_after_it() {
+    fn rtt_step_affects_only_packets_that_leave_after_it() {
         let events = vec!["rtt:100ms@2s".parse().unwrap(), "rtt:20ms@4s".parse().unwrap()];
         let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
         let delays = [1_000, 2_000, 3_900, 4_000, 5_000]
@@ -482,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_keeps_packets_and_releases_them_together_in_order() {
+    fn hold_event_releases_held_packets_together_in_order() {
         let events =
             vec!["hold:20ms@100ms every 50ms".parse().unwrap(), "hold:10ms@115ms".parse().unwrap()];
         let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
@@ -494,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_moved_back_arrives_behind_its_distance() {
+    fn packet_moved_back_arrives_after_the_configured_distance() {
         let reorder = "100%,distance=3,within=20ms".parse().unwrap();
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
         let of = |number: u32, flow| Leaving {
@@ -506,8 +507,8 @@ mod tests {
         };
         assert_eq!(i.leave(of(0, 7)), None);
         assert_eq!((i.next_release(), i.take_released(ms(29))), (Some(ms(30)), None));
-        // The other packets keep their places: two of the same connection, one of another, and a
-        // third one of the same connection.
+        // The other packets keep their places. Two belong to the same connection, the next to
+        // another connection, and the last to the same connection again.
         i.spec.reorder.part = 0.0;
         for (number, flow) in [(1, 7), (2, 7), (3, 8)] {
             assert_eq!(i.leave(of(number, flow)).unwrap().at, ms(10 + u64::from(number)));
@@ -519,17 +520,17 @@ mod tests {
     }
 
     #[test]
-    fn a_delayed_packet_is_released_after_its_time_limit() {
+    fn reordered_packet_is_released_after_its_time_limit() {
         let reorder = "100%,distance=3,within=20ms".parse().unwrap();
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
         assert_eq!(i.leave(leaving(ms(0), 10)), None);
         let (_, departure) = i.take_released(ms(30)).unwrap();
-        // No packet followed, so none overtook it.
+        // No packet followed, so no packet overtook this one.
         assert_eq!((departure.at, i.counts().displaced, i.counts().reordered), (ms(30), 1, 0));
     }
 
     #[test]
-    fn delayed_packets_are_counted_as_overtaken() {
+    fn packets_moved_back_are_counted_as_overtaken() {
         let reorder = "5%,distance=3".parse().unwrap();
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
         let mut arrivals = Vec::new();
@@ -541,7 +542,7 @@ mod tests {
                 arrivals.push((departure.at, packet.number));
             }
         }
-        // Packets with equal arrival times arrive in the order in which they were returned.
+        // Packets with equal arrival times arrive in the order in which the impairer returned them.
         arrivals.sort_by_key(|(at, _)| *at);
         let numbers: Vec<u32> = arrivals.iter().map(|(_, number)| *number).collect();
         let late = |n: usize| numbers[..n].iter().any(|earlier| *earlier > numbers[n]);
@@ -559,7 +560,7 @@ mod tests {
         /// Jitter without reordering keeps the order. Each packet arrives at most delay plus jitter
         /// after its departure or the previous arrival, whichever is later.
         #[test]
-        fn jitter_keeps_order_and_stays_within_bounds(gaps in prop::collection::vec(0u64..5_000_000, 1..200), seed in 0u64..1_000) {
+        fn jitter_keeps_packet_order_and_stays_within_bounds(gaps in prop::collection::vec(0u64..5_000_000, 1..200), seed in 0u64..1_000) {
             let (delay, jitter) = (Duration::from_millis(10), Jitter::uniform(Duration::from_millis(5)));
             let mut i = Impairer::new(Impairments { jitter, ..Impairments::default() }, delay, seed);
             let (mut now, mut last) = (Time::ZERO, Time::ZERO);
@@ -574,7 +575,7 @@ mod tests {
 
         /// Jitter with reordering stays within its bounds, whatever packets went before.
         #[test]
-        fn reordering_jitter_stays_within_bounds(gaps in prop::collection::vec(0u64..5_000_000, 1..200), seed in 0u64..1_000) {
+        fn jitter_with_reordering_stays_within_bounds(gaps in prop::collection::vec(0u64..5_000_000, 1..200), seed in 0u64..1_000) {
             let jitter = Jitter { reorders: true, ..Jitter::uniform(Duration::from_millis(5)) };
             let mut i = Impairer::new(Impairments { jitter, ..Impairments::default() }, Duration::from_millis(10), seed);
             let mut now = Time::ZERO;
@@ -587,7 +588,7 @@ mod tests {
         }
 
         #[test]
-        fn a_flipped_bit_is_in_the_payload(payload in 0u32..2_000, seed in 0u64..1_000) {
+        fn corruption_flips_a_bit_within_the_payload(payload in 0u32..2_000, seed in 0u64..1_000) {
             let spec = Impairments { corrupt: 1.0, ..Impairments::default() };
             let flip = leave(&mut Impairer::new(spec, Duration::ZERO, seed), ms(0), payload).flip;
             prop_assert!(flip.map_or(payload == 0, |bit| bit < payload * 8));

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jitter_round_trips_through_text() {
+    fn jitter_option_round_trips_through_text() {
         for text in ["5ms", "normal:5ms", "exponential:2.5ms,reorder", "300us,reorder"] {
             assert_eq!(text.parse::<Jitter>().unwrap().to_string(), text);
         }

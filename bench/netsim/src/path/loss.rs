@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loss_round_trips_through_text() {
+    fn loss_option_round_trips_through_text() {
         for text in ["1%", "0%", "0.29%", "29%", "bursts:enter=0.1%,leave=25%,bad=50%,good=0.01%"] {
             assert_eq!(text.parse::<Loss>().unwrap().to_string(), text);
         }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_suggest_a_fix() {
+    fn loss_option_errors_suggest_a_fix() {
         for text in [
             "bursts:",
             "bursts:loss=1%",
@@ -222,7 +222,7 @@ mod tests {
     proptest! {
         /// Mean loss and mean burst length are as configured.
         #[test]
-        fn loss_bursts_have_the_configured_mean_and_length(loss in 0.005f64..0.2, length in 1.5f64..8.0, seed in 0u64..1_000) {
+        fn loss_bursts_have_the_configured_rate_and_length(loss in 0.005f64..0.2, length in 1.5f64..8.0, seed in 0u64..1_000) {
             let spec: Loss = format!("bursts:loss={loss},length={length}").parse().unwrap();
             let mut state = LossState::new(spec);
             let mut rng = Pcg64Mcg::seed_from_u64(seed);
@@ -235,7 +235,7 @@ mod tests {
                 before = takes;
             }
             let (part, mean) = (f64::from(lost) / f64::from(n), f64::from(lost) / f64::from(bursts.max(1)));
-            // About five deviations: bursts are few.
+            // The bound is about five deviations, because there are few bursts.
             let slack = 5.0 / f64::from(bursts.max(1)).sqrt();
             prop_assert!((part / loss - 1.0).abs() < slack * 1.5, "{part} of {loss}");
             prop_assert!((mean / length - 1.0).abs() < slack, "{mean} of {length}");

@@ -50,21 +50,21 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_counted_once_however_many_overtake_it() {
+    fn packet_overtaken_by_several_packets_is_counted_once() {
         let mut overtaken = Overtaken::default();
         // Sent at 0, 1, 2, 3; arrive at 10, 5, 12, 4: the first, the second and the third arrive
         // after packets sent later.
         let counts = [(0, 10), (1, 5), (2, 12), (3, 4)]
             .map(|(out, at)| overtaken.add(7, nanos(out), nanos(at)));
         assert_eq!(counts, [0, 1, 0, 2]);
-        // A packet of another flow overtakes none.
+        // A packet of another flow overtakes no packet.
         assert_eq!(overtaken.add(8, nanos(3), nanos(4)), 0);
     }
 
     proptest! {
         /// The counts equal a count by RFC 4737's definition afterwards, for any delays and flows.
         #[test]
-        fn counts_match_the_definition_of_rfc_4737(
+        fn counts_of_reordered_packets_match_rfc_4737(
             packets in prop::collection::vec((0_u64..10, 0_u64..60, 0_u64..3), 1..200),
         ) {
             let mut overtaken = Overtaken::default();

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policers_round_trip_through_text() {
+    fn policer_option_round_trips_through_text() {
         let read: Policer = "10Mbps,burst=100kB".parse().unwrap();
         assert_eq!(read.to_string(), "10Mbps,burst=100000B");
         assert_eq!(read.to_string().parse::<Policer>().unwrap(), read);
@@ -111,7 +111,7 @@ mod tests {
     proptest! {
         /// Over any period, at most the bucket plus the tokens of that period pass.
         #[test]
-        fn traffic_never_exceeds_rate_and_burst(
+        fn policed_traffic_never_exceeds_rate_and_burst(
             packets in prop::collection::vec((0u64..3_000_000, 40u32..1_500), 1..400),
             mbps in 1u64..100, burst in 1_500u64..50_000,
         ) {

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reordering_round_trips_through_text() {
+    fn reorder_option_round_trips_through_text() {
         for (text, distance) in [
             ("5%", None),
             ("5%,distance=3", Some((3, 50))),

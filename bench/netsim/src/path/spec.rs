@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn options_apply_to_both_directions_unless_overridden() {
+    fn path_options_apply_to_both_directions_unless_overridden() {
         let path = spec(&[
             ("rate", "20Mbps"),
             ("up-rate", "5Mbps"),
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_queue_holds_a_bandwidth_delay_product() {
+    fn default_queue_holds_a_bandwidth_delay_product() {
         let packets = |rate: &str| {
             let path = spec(&[("rate", rate), ("rtt", "50ms..100ms")]).check().unwrap();
             let (capacity, queue) = path.down.link.unwrap();
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_overrides_the_preset() {
+    fn path_option_overrides_the_preset() {
         let lte = spec(&[("preset", "lte"), ("rtt", "80ms")]).check().unwrap();
         assert!(
             lte.rtt.0 == Duration::from_millis(80)
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_option_and_a_fix() {
+    fn path_errors_name_the_option_and_a_fix() {
         for (options, says) in [
             (&[("rtt", "30")][..], "rtt: "),
             (&[("rtt", "80ms..20ms")], "ends before it begins"),

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn max_p_changes_by_the_steps_of_the_paper() {
+    fn adaptive_red_changes_max_p_by_the_steps_of_the_paper() {
         for (queued, from, to) in [
             (12, 0.1, 0.11),
             (12, 0.02, 0.025), // a quarter is less than 0.01
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn max_p_changes_at_most_every_half_second() {
+    fn adaptive_red_changes_max_p_at_most_every_half_second() {
         assert_eq!(max_p_after(queue(0.1), 12, &[499]), 0.1);
         let max_p = max_p_after(queue(0.1), 12, &[500, 600, 999]);
         assert!((max_p - 0.11).abs() < 1e-12, "{max_p}");
@@ -234,7 +234,7 @@ mod tests {
     // maxp = 3 n^2/6400, which is within 0.01 and 0.5 for 5 to 32 flows.
 
     #[test]
-    fn the_average_stays_on_target_if_max_p_can_reach_it() {
+    fn adaptive_red_average_stays_on_target_if_max_p_can_reach_it() {
         for flows in [5, 10, 20] {
             let (averages, max_p) = averages(flows);
             let on_target = averages.iter().filter(|q| (9.0..=11.0).contains(*q)).count();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_bounds_of_max_p_the_average_misses_its_target() {
+    fn adaptive_red_misses_its_target_at_the_bounds_of_max_p() {
         let (few, max_p) = averages(2);
         assert!(moments(&few).0 < 9.0 && max_p < 1.1 * LEAST, "{} {max_p}", moments(&few).0);
         let (many, max_p) = averages(40);

@@ -180,7 +180,7 @@ mod tests {
     const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
 
     #[test]
-    fn the_parameters_follow_from_target_and_rate() {
+    fn automatic_red_derives_its_parameters_from_target_and_rate() {
         // C = 10^7 / 8 / 1420 = 880: 5 ms are 4.4 packets, so min is the least; w = 1 - exp(-1/880)
         // = 1.136e-3; 5 C 100 ms = 440.1.
         let red = AutomaticRed::default().red(RATE);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn given_parameters_are_kept_and_determine_the_others() {
+    fn automatic_red_keeps_given_parameters_and_derives_the_rest() {
         let given = AutomaticRed {
             min: Some(2_500.0),
             limit: Some(10_000),

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn virtual_capacity_follows_the_equations_of_the_paper() {
+    fn avq_virtual_capacity_follows_the_equations_of_the_paper() {
         let mut q = avq(AvqSpec { buffer: 3_000, ..AvqSpec::default() });
         assert_eq!(q.virtual_capacity, 980_000.0);
         // At 1 ms: Cv = 980000 + 0.12 * 980000 * 0.001 - 0.12 * 1000 = 979997.6.
@@ -208,8 +208,8 @@ mod tests {
                 && (q.virtual_capacity - 979_997.6).abs() < 1e-6,
             "{q:?}"
         );
-        // Two more packets at once fill the virtual queue, and each takes 120 off Cv. The fourth is
-        // marked and also takes 120 off Cv.
+        // Two more packets at once fill the virtual queue, and each reduces Cv by 120. The fourth
+        // packet is marked and also reduces Cv by 120.
         assert_eq!(q.admit(&packet(1, true)), Admission::Forward);
         assert_eq!(q.admit(&packet(1, true)), Admission::Forward);
         assert_eq!(q.admit(&packet(1, true)), Admission::Mark);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_packet_does_not_change_the_virtual_capacity() {
+    fn packet_dropped_by_avq_does_not_change_virtual_capacity() {
         for ecn in [true, false] {
             // Packets that are not ECN-capable are dropped in either mode; ECN-capable ones only
             // with `ecn` off.
@@ -246,8 +246,8 @@ mod tests {
             let before = q.virtual_capacity;
             assert_eq!(q.admit(&packet(1, !ecn)), Admission::Drop);
             assert_eq!(q.virtual_capacity, before);
-            // For the next packet, at 2 ms, the whole 2 ms count:
-            // Cv + 0.12 * 0.98 * 10^6 * 0.002 - 120.
+            // For the next packet, at 2 ms, the drain over the whole 2 ms counts: Cv + 0.12 * 0.98
+            // * 10^6 * 0.002 - 120.
             assert_eq!(q.admit(&packet(2, !ecn)), Admission::Forward);
             assert!((q.virtual_capacity - (before + 235.2 - 120.0)).abs() < 1e-6, "{q:?}");
         }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_capacity_of_zero_marks_all_and_recovers() {
+    fn avq_with_zero_virtual_capacity_marks_all_and_recovers() {
         // 0.12 * 1000 bytes per packet: 8167 packets at once reduce Cv from 980000 to zero.
         let mut q = avq(AvqSpec::default());
         for _ in 0..8_200 {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_suggest_a_fix() {
+    fn avq_specs_round_trip_and_errors_suggest_a_fix() {
         let spec = AvqSpec::read(":a=0.5,buffer=57600B,ecn=off").unwrap();
         assert_eq!(spec, AvqSpec { alpha: 0.5, buffer: 57_600, ecn: false, ..AvqSpec::default() });
         assert_eq!(spec.to_string(), "avq:a=0.5,g=0.98,buffer=57600B,limit=100p,ecn=off");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn utilisation_reaches_the_configured_gamma() {
+    fn avq_utilisation_reaches_the_configured_gamma() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         // A full queue would give 1.000: the bound must be closer to 0.98 than that.
         for (flows, ecn, gamma) in [

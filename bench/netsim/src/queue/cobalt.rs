@@ -235,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn the_count_rises_with_drops_and_falls_while_idle() {
+    fn cobalt_count_rises_with_drops_and_falls_while_idle() {
         let mut queue = Cobalt::new(CobaltSpec::default(), RATE, 1);
         // The sojourn is above the target from 10 ms on: the first mark is due an interval later,
         // then 100 / sqrt(2, 3, 4) ms apart.
         assert_eq!(marked(&mut queue, 0, 330, 10), [110, 181, 239, 289, 334]);
         assert_eq!(queue.count, 6);
-        // At rest each such distance subtracts one: first the distance in progress, then
-        // 100 / sqrt(5, 4, 3) ms.
+        // While the queue is idle, the count falls by one after each distance: first the distance
+        // in progress, then 100 / sqrt(5, 4, 3) ms.
         assert!(marked(&mut queue, 336, 520, 4).is_empty());
         assert_eq!(queue.count, 3);
         assert!(marked(&mut queue, 520, 2_000, 4).is_empty());
@@ -250,9 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn blue_drops_packets_of_unresponsive_flows() {
+    fn cobalt_drops_packets_of_unresponsive_flows() {
         let mut queue = Cobalt::new(CobaltSpec { limit: 10, ..CobaltSpec::default() }, RATE, 1);
-        // Full for a second: a rise of 1/256 every 5 ms and a bit, about 166 in total.
+        // The queue is full for a second. The probability rises by 1/256 slightly less often than
+        // every 5 ms, about 166 times in total.
         (0..1_000).for_each(|ms| assert_eq!(queue.admit(&packet(ms, 10)), Admission::Drop));
         assert!((queue.blue - 167.0 / 256.0).abs() < 1.5 / 256.0, "{}", queue.blue);
         // Packets are dropped, not marked, although they are ECN-capable.
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_stays_short_and_the_link_busy() {
+    fn cobalt_keeps_the_queue_short_and_the_link_busy() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
             let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_suggest_a_fix() {
+    fn cobalt_specs_round_trip_and_errors_suggest_a_fix() {
         let spec = CobaltSpec::read(":target=1.5ms,ecn=off").unwrap();
         assert_eq!(
             spec,

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_follow_the_control_law() {
+    fn codel_marks_follow_the_control_law() {
         // Every packet waits 10 ms. The first packet leaves at 10 ms, so the first mark is due at
         // 110 ms. The next marks follow 100/sqrt(1), 100/sqrt(2), 100/sqrt(3) and 100/sqrt(4) ms
         // later, at 210, 280.71, 338.45 and 388.45 ms, and after 100/sqrt(5) ms at 433.17 ms. The
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropping_state_continues_the_count_of_a_recent_one() {
+    fn codel_continues_the_drop_count_of_a_recent_dropping_state() {
         let mut codel = Codel::new(CodelSpec::default());
         assert_eq!(marked(&mut codel, 0, 340, 10), [110, 210, 281, 339]);
         assert_eq!(codel.count, 4);
@@ -265,10 +265,10 @@ mod tests {
     }
 
     #[test]
-    fn short_waits_and_single_packets_are_not_marked() {
+    fn codel_does_not_mark_short_waits_or_single_packets() {
         let mut codel = Codel::new(CodelSpec::default());
         assert!(marked(&mut codel, 0, 1_000, 4).is_empty());
-        // A slow link: one full packet ahead of this one takes longer than the target.
+        // On a slow link, one full packet ahead of this packet takes longer than the target.
         for ms in 1_000..2_000 {
             assert_eq!(
                 codel.admit(&Arrival { queued_bytes: 1_420, ..packet(ms, 12) }),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_without_ecn_and_beyond_the_limit_are_dropped() {
+    fn codel_drops_packets_without_ecn_or_beyond_the_limit() {
         for (ecn, ecn_capable, verdict) in [
             (true, true, Admission::Mark),
             (true, false, Admission::Drop),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_suggest_a_fix() {
+    fn codel_specs_round_trip_and_errors_suggest_a_fix() {
         let spec = CodelSpec::read(":target=1.5ms,ecn=off").unwrap();
         assert_eq!(
             spec,
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_stays_short_and_the_link_busy() {
+    fn codel_keeps_the_queue_short_and_the_link_busy() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
             let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };

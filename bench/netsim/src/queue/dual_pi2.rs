@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn low_latency_marks_are_coupled_and_classic_ones_squared() {
+    fn dualpi2_couples_l4s_marks_and_squares_classic_marks() {
         for base in [0.01, 0.05, 0.1, 0.3, 0.49] {
             let near = |count: usize, p: f64| (count as f64 - 10_000.0 * p).abs() < 1.5;
             let (low, classic) =
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn overload_drops_from_both_queues() {
+    fn dualpi2_overload_drops_packets_from_both_queues() {
         let (low, classic) =
             (judged(0.6, Some(Ecn::Ect1), true), judged(0.6, Some(Ecn::Ect0), true));
         // 0.36 are dropped; the rest of L is marked.
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ramp_marks_packets_that_wait_too_long() {
+    fn dualpi2_ramp_marks_packets_that_wait_too_long() {
         let queue = with_base(0.0, true);
         let at = [0, 800, 1_000, 1_200, 5_000].map(|us| queue.native(Duration::from_micros(us)));
         assert_eq!(at.map(|p| (p * 1e9).round() / 1e9), [0.0, 0.0, 0.5, 1.0, 1.0]);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_probability_follows_the_control_law() {
+    fn dualpi2_base_probability_follows_the_control_law() {
         let mut queue = DualPi2::new(DualPi2Spec::default());
         let mut dropped = Vec::new();
         assert!(
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_queue_keeps_its_minimum_share() {
+    fn dualpi2_classic_queue_keeps_its_minimum_share() {
         // Both queues always have packets. p' stays below overload, because the target is far away.
         let mut served = Served::new(8_000_000, "dualpi2:target=10s,rtt=10s", 1);
         for ms in 0..4_000u64 {
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_low_latency_packet_overtakes_the_classic_queue() {
+    fn dualpi2_low_latency_packet_overtakes_the_classic_queue() {
         let mut served = Served::new(8_000_000, "dualpi2", 1);
         for n in 0..20 {
             served.arrive(packet(n, 0, Time::ZERO, 1_000, None));
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_suggest_a_fix() {
+    fn dualpi2_specs_round_trip_and_errors_suggest_a_fix() {
         let spec = DualPi2Spec::read(":target=20ms,k=1.5").unwrap();
         assert_eq!(
             spec,

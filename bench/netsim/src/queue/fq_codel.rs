@@ -377,8 +377,9 @@ mod tests {
     use crate::ecn::Ecn;
 
     #[test]
-    fn backlogged_flows_get_equal_service_within_a_quantum() {
-        // Flows of 300, 1000 and 1500 bytes per packet, each at 8 Mbps, on a link of 8 Mbps.
+    fn fq_codel_serves_backlogged_flows_equally_within_a_quantum() {
+        // Three flows with packets of 300, 1000 and 1500 bytes send at 8 Mbps each, over a link of
+        // 8 Mbps.
         let mut served = Served::new(8_000_000, "fq-codel:target=100s,interval=100s", 1);
         let sizes = [300, 1_000, 1_500];
         let mut number = 0;
@@ -394,18 +395,18 @@ mod tests {
                 number += 1;
             }
         }
-        // Between any two moments, once all flows are backlogged.
+        // The bound holds between any two moments once all flows are backlogged.
         for (from, to) in [(100, 200), (100, 1_900), (777, 1_234), (1_500, 1_510)] {
             let (start, end) = (Time::from_millis(from), Time::from_millis(to));
             let bytes = [0, 1, 2].map(|flow| served.bytes(flow, start, end));
             let spread = bytes.iter().max().unwrap() - bytes.iter().min().unwrap();
-            // One turn more or less, and the packet that ended it.
+            // The difference is one turn, and the packet that ended the turn.
             assert!(spread <= 1_514 + 1_500, "{bytes:?} from {from} ms to {to} ms");
         }
     }
 
     #[test]
-    fn a_sparse_flow_goes_first() {
+    fn fq_codel_sends_packets_of_a_sparse_flow_first() {
         let mut served = Served::new(8_000_000, "fq-codel:target=100s,interval=100s", 1);
         // Flow 0 keeps a queue of 100 packets and more; flow 1 has a packet every 20 ms.
         for n in 0..100 {
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_and_drops_follow_the_control_law() {
+    fn fq_codel_marks_and_drops_follow_the_control_law() {
         for (ecn, marked) in [(Some(Ecn::Ect0), true), (None, false)] {
             let mut served = Served::new(8_000_000, "fq-codel", 1);
             // 20 packets at once, then one per millisecond, which is the rate of the link: each
@@ -461,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_queue_loses_packets_at_the_limit() {
+    fn fq_codel_at_its_limit_drops_packets_of_the_longest_queue() {
         let mut served = Served::new(8_000, "fq-codel:limit=100p,target=100s,interval=100s", 1);
         for n in 0..10 {
             served.arrive(packet(n, 1, Time::ZERO, 1_000, None));
@@ -486,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_spread_over_the_queues_by_a_seeded_hash() {
+    fn fq_codel_spreads_flows_over_queues_by_a_seeded_hash() {
         let spec = FqCodelSpec { flows: 64, ..FqCodelSpec::default() };
         let places =
             |seed| (0..64).map(|flow| FqCodel::new(spec, seed).queue_of(flow)).collect::<Vec<_>>();
@@ -498,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_suggest_a_fix() {
+    fn fq_codel_specs_round_trip_and_errors_suggest_a_fix() {
         let spec = FqCodelSpec::read(":flows=16,quantum=300B").unwrap();
         assert_eq!(spec, FqCodelSpec { flows: 16, quantum: 300, ..FqCodelSpec::default() });
         for wrong in [

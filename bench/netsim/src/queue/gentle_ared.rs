@@ -99,8 +99,8 @@ mod tests {
 
     const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
 
-    /// Returns maxp after arrivals at these milliseconds that find these queues. The average is the
-    /// present queue; the target range is 9 to 11 packets.
+    /// Returns maxp after arrivals at these milliseconds that find these queues. The average equals
+    /// the present queue, and the target range is 9 to 11 packets.
     fn max_p_at(start: f64, arrivals: &[(u64, usize)]) -> f64 {
         let spec = AutomaticRed { weight: Some(1.0), max_p: start, ..AutomaticRed::default() };
         let mut queue = GentleAred::new(&spec, RATE, 3);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn max_p_changes_only_while_the_average_leaves_the_target() {
+    fn gared_changes_max_p_only_while_average_leaves_the_target() {
         for (queues, to) in [
             (&[12][..], 0.11),
             (&[12, 13], 0.12),
@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn max_p_has_an_upper_but_no_lower_bound() {
+    fn gared_max_p_has_an_upper_but_no_lower_bound() {
         assert_eq!(max_p_after(0.495, &[12]), 0.5);
         // 0.01 * 0.9^2
         assert!((max_p_after(0.01, &[10, 8, 7]) - 0.0081).abs() < 1e-12);
     }
 
     #[test]
-    fn the_trend_spans_one_arrival_and_steps_are_spaced() {
+    fn gared_compares_adjacent_averages_and_limits_step_rate() {
         // The average is higher than at the last change, but falling.
         assert!((max_p_at(0.1, &[(500, 12), (900, 14), (1_000, 13)]) - 0.11).abs() < 1e-12);
         // A step is allowed again later than half a second after the last one.
@@ -152,8 +152,8 @@ mod tests {
         assert!((max_p_at(0.1, &[(500, 12), (900, 14), (999, 15)]) - 0.11).abs() < 1e-12);
     }
 
-    /// Returns mean and deviation of the queue, mean of the average, and the final maxp, over 200 s
-    /// after 300 s.
+    /// Returns the mean and the deviation of the queue and the mean of RED's average, over 200 s
+    /// after the first 300 s, and the final maxp.
     fn run<Q: Queue + 'static>(load: Load, queue: Q, red: fn(&Q) -> &Red) -> [f64; 4] {
         let queue = Shared::new(queue);
         let mut sources = Sources::new(load, queue.clone());
@@ -172,11 +172,12 @@ mod tests {
     // 100 ms and 500 packets queued, W = (2083 + 500)/10, so maxp/2 = 2.2e-5. Adaptive RED's lower
     // bound is 0.01, so its average never gets near its target range of 450 to 550 packets.
     //
-    // The queue is steadier relative to its mean. The absolute deviation is smaller only at 100 ms:
-    // at 25 ms Adaptive RED keeps its queue at half the size, so its deviation is smaller.
+    // The queue of gARED is steadier relative to its mean. Its absolute deviation is smaller than
+    // that of Adaptive RED only at 100 ms. At 25 ms, Adaptive RED's queue is half as long and
+    // therefore has the smaller deviation.
 
     #[test]
-    fn the_queue_of_a_fast_long_path_is_steady_and_on_target() {
+    fn gared_queue_of_a_fast_long_path_is_steady_and_on_target() {
         let rate = Rate::from_bits_per_sec(250_000_000);
         let spec = AutomaticRed {
             packet: 1_500,

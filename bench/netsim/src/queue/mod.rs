@@ -170,7 +170,7 @@ mod tests {
     ];
 
     #[test]
-    fn queues_round_trip_through_text() {
+    fn queue_options_round_trip_through_text() {
         for text in WRITTEN {
             assert_eq!(text.parse::<QueueSpec>().unwrap().to_string(), *text);
         }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_for_invalid_queues_suggest_a_fix() {
+    fn invalid_queue_errors_suggest_a_fix() {
         for text in [
             "droptail",
             "droptail:",
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_for_invalid_adaptive_options_suggest_a_fix() {
+    fn invalid_adaptive_red_option_errors_suggest_a_fix() {
         for kind in ["adaptive-red", "gentle-ared"] {
             for options in [
                 ":target=0ms",
@@ -252,14 +252,14 @@ mod tests {
                 );
             }
         }
-        // Only gARED may start below 0.01.
+        // Only gARED may start with a maxp below 0.01.
         assert!(
             "ared:maxp=0.001".parse::<QueueSpec>().unwrap_err().to_string().contains("0.01 to 0.5")
         );
     }
 
     #[test]
-    fn kinds_with_a_kernel_module_have_a_qdisc() {
+    fn queues_with_a_kernel_module_have_a_qdisc() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for text in WRITTEN {
             let kind =

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probability_follows_the_control_law() {
+    fn pie_probability_follows_the_control_law() {
         let mut pie = Pie::new(PieSpec { ecn: false, ..PieSpec::default() }, 1);
         // Waits of 35 ms from the start: 20 ms above the target, measured once the first packet is
         // sent.
@@ -364,13 +364,13 @@ mod tests {
     }
 
     #[test]
-    fn small_probabilities_change_slowly() {
+    fn pie_changes_small_probabilities_slowly() {
         let scales = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.5].map(|p| 1.0 / scale(p));
         assert_eq!(scales, [2_048.0, 512.0, 128.0, 32.0, 8.0, 2.0, 1.0, 1.0]);
     }
 
     #[test]
-    fn bursts_pass_but_a_standing_queue_is_dropped() {
+    fn pie_passes_bursts_but_drops_from_a_standing_queue() {
         let mut pie = Pie::new(PieSpec::default(), 1);
         let first =
             (0..20_000).find(|ms| pie.admit(&packet(*ms, 100)) != Admission::Forward).unwrap();
@@ -383,23 +383,23 @@ mod tests {
     }
 
     #[test]
-    fn gaps_between_drops_are_bounded() {
+    fn pie_bounds_the_gaps_between_drops() {
         let mut pie = Pie::new(PieSpec { ecn: false, ..PieSpec::default() }, 1);
         (pie.burst, pie.wait, pie.probability) = (Duration::ZERO, 1.0, 0.05);
         pie.next_update = Time::from_nanos(u64::MAX);
         let dropped: Vec<u64> =
             (0..100_000).filter(|n| pie.admit(&packet(*n, 30)) == Admission::Drop).collect();
         let gaps: Vec<u64> = dropped.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // At least 0.85 / 0.05 = 17 packets and at most 8.5 / 0.05 = 170 (or one more, because sums
-        // of fractions round). After the first 16, one packet in 20 is picked, so the mean gap is
-        // 16 + 20.
+        // A gap has at least 0.85 / 0.05 = 17 packets and at most 8.5 / 0.05 = 170 packets, or 171
+        // because sums of fractions are rounded. After the first 16, one packet in 20 is picked, so
+        // the mean gap is 16 + 20.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)));
         let (mean, _) = moments(&gaps.iter().map(|gap| *gap as f64).collect::<Vec<_>>());
         assert!((34.0..38.0).contains(&mean), "{mean}");
     }
 
     #[test]
-    fn marks_turn_into_drops_above_a_tenth() {
+    fn pie_drops_instead_of_marking_above_probability_0_1() {
         for (probability, expected) in [(0.09, Admission::Mark), (0.11, Admission::Drop)] {
             let mut pie = Pie::new(PieSpec::default(), 1);
             (pie.burst, pie.wait, pie.probability, pie.next_update) =
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn responsive_flows_keep_the_delay_at_the_target() {
+    fn pie_keeps_the_delay_of_responsive_flows_at_the_target() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
             let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40, 120], ecn };
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_suggest_a_fix() {
+    fn pie_specs_round_trip_and_errors_suggest_a_fix() {
         let spec = PieSpec::read(":target=20ms,ecn=off").unwrap();
         assert_eq!(
             spec,

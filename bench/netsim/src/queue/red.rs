@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probability_rises_in_two_linear_segments() {
+    fn red_probability_rises_in_two_linear_segments() {
         let red = RedSpec::default();
         for (average, p) in
             [(4.9, 0.0), (5.0, 0.0), (27.5, 0.05), (50.0, 0.1), (75.0, 0.55), (100.0, 1.0)]
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_spread_evenly_at_twice_the_base_probability() {
+    fn red_spreads_marks_evenly_at_twice_the_base_probability() {
         // At 27.5 packets p = 0.05, so the gap between marks is uniform on 1..20 (Floyd and
         // Jacobson 1993), with a mean of 10.5. At 27 packets p = 0.04889: 1/p = 20.45, mean gap
         // 10.7.
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_between_marks_are_uniform_with_and_without_wait() {
+    fn red_gaps_between_marks_are_uniform_with_and_without_wait() {
         // 1/p = 16: gaps of 1..16 by the 1993 rule, 16..31 if the pick waits. Chi-square with 15
         // degrees of freedom is 37.7 at the 0.1% level. Geometric gaps would give thousands.
         for (wait, range) in [(false, 1..17), (true, 16..32)] {
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn mark_spacing_follows_the_1993_and_ns2_rules() {
+    fn red_mark_spacing_follows_the_1993_and_ns2_rules() {
         let spec = RedSpec::default();
         // p = 0.25: the 1993 rule gives 1/4, 1/3, 1/2, 1; ns-2's rule waits for the fourth packet.
         for (count, plain, wait) in [
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn marking_ends_at_max_or_at_probability_0_1() {
+    fn red_stops_marking_at_max_or_at_probability_0_1() {
         // maxp = 0.2: the probability reaches 0.1 halfway between the thresholds, at 27.5 packets.
         let average = RedSpec { max_p: 0.2, ..RedSpec::default() };
         let probability = RedSpec { marking: Marking::Probability, ..average };
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_without_ecn_or_above_max_are_dropped() {
+    fn red_drops_packets_without_ecn_or_above_max() {
         assert_eq!(verdicts(RedSpec::default(), 27, false, 1_000)[1], 0);
         assert!(verdicts(RedSpec::default(), 27, false, 1_000)[2] > 50);
         let gentle = verdicts(RedSpec::default(), 60, true, 1_000);
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_follows_the_queue_and_decays_while_idle() {
+    fn red_average_follows_the_queue_and_decays_while_idle() {
         let mut red = Red::new(RedSpec::default(), Duration::from_millis(1), 1);
         for _ in 0..500 {
             red.admit(&arrival(10, true));
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_round_trip_and_errors_suggest_a_fix() {
+    fn red_specs_round_trip_and_errors_suggest_a_fix() {
         let spec = RedSpec::read(":min=2p,ecn=off").unwrap();
         assert_eq!(spec, RedSpec { min: 2.0, ecn: false, ..RedSpec::default() });
         let ns2 = RedSpec::read(":wait=on,mark=p").unwrap();
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weight_is_rounded_to_a_power_of_two() {
+    fn red_weight_for_tc_is_rounded_to_a_power_of_two() {
         for (min, weight, log) in
             [(5.0, 0.002, 9), (5.0, 0.00114, 10), (20.0, 0.02, 6), (2500.0, 0.002, 9)]
         {

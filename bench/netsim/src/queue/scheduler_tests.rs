@@ -20,7 +20,7 @@ fn schedulers() -> Vec<&'static str> {
 }
 
 #[test]
-fn fq_codel_and_dualpi2_are_the_schedulers() {
+fn only_fq_codel_and_dualpi2_are_scheduling_queues() {
     assert_eq!(schedulers(), ["fq-codel", "dualpi2"]);
 }
 
@@ -32,7 +32,7 @@ proptest! {
     /// Every packet is sent or dropped exactly once. Packets of one flow and one ECN field stay in
     /// order. The limit holds. The link never idles while packets wait.
     #[test]
-    fn packets_are_conserved_and_the_limit_holds(
+    fn scheduling_queues_conserve_packets_and_respect_the_limit(
         arrivals in prop::collection::vec((0u64..4_000_000, 0u64..5, 40u32..1_500, 0u8..4), 1..600),
         limit in 2usize..80,
         seed in 0u64..1_000,
@@ -41,7 +41,7 @@ proptest! {
             let mut served = Served::new(10_000_000, &format!("{name}:limit={limit}p"), seed);
             let mut now = Time::ZERO;
             for (number, (gap, flow, bytes, ecn)) in arrivals.iter().enumerate() {
-                // Bursts and pauses: the load is about 1.5.
+                // Packets come in bursts with pauses, and the load is about 1.5.
                 now += Duration::from_nanos(if gap % 3 == 0 { *gap } else { 0 });
                 served.arrive(packet(number as u32, *flow, now, *bytes, field(*ecn)));
                 let waiting = served.link.queue_length(now);
@@ -64,8 +64,8 @@ proptest! {
                     prop_assert!(of_flow.clone().zip(of_flow.skip(1)).all(|(a, b)| a.packet.packet < b.packet.packet));
                 }
             }
-            // The link sends without a gap while packets wait: each packet follows the previous one
-            // directly, or found an idle link.
+            // The link sends without a gap while packets wait. Each packet either follows the
+            // previous packet directly or arrived at an idle link.
             for pair in served.sent.windows(2) {
                 let time = u64::from(pair[1].packet.bytes) * 800;
                 let began = pair[1].out - Duration::from_nanos(time);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_options_passes_datagrams_at_once() {
+    fn relay_line_without_options_passes_datagrams_at_once() {
         let mut line = Line::new(DirectedPath::default(), 1);
         let (five, ecn) = (Time::from_millis(5), Some(Ecn::Ect1));
         assert_eq!(
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_queue_and_delay_match_the_simulated_link() {
+    fn relay_line_delays_match_the_simulated_link() {
         let link =
             Some((Rate::from_bits_per_sec(8_000_000).into(), QueueSpec::droptail_packets(2)));
         let mut line = Line::new(
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reordered_datagram_overtakes_earlier_ones() {
+    fn reordered_datagram_overtakes_earlier_datagrams() {
         let impairments = Impairments { reorder: Reorder::early(0.5), ..Impairments::default() };
         let mut line = Line::new(
             DirectedPath { impairments, delay: Duration::from_millis(10), link: None },

@@ -266,7 +266,7 @@ fn difference(relay: &Run, sim: &Run) -> String {
 }
 
 #[test]
-fn every_option_acts_alike_in_relay_and_simulation() {
+fn every_path_option_acts_alike_in_relay_and_simulation() {
     let base = run(&spec("", ""), false);
     assert!(lost_all_of(&base, 0) && base.counts == came());
     for Row { option, value, does } in ROWS {
@@ -293,7 +293,7 @@ fn every_option_acts_alike_in_relay_and_simulation() {
 }
 
 #[test]
-fn the_table_of_options_is_complete() {
+fn parity_test_covers_every_path_option() {
     let rows: BTreeSet<&str> = ROWS.iter().map(|row| row.option).collect();
     for option in PathSpec::OPTIONS {
         assert!(rows.contains(option.strip_prefix("up-").unwrap_or(option)), "no row for {option}");

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rebinding_is_reported_once() {
+    fn each_rebinding_event_is_reported_once() {
         let events =
             ["rebind@3s", "blackout:1s@2s", "rebind@1s"].map(|event| event.parse().unwrap());
         let mut rebindings = Rebindings::of(&events);

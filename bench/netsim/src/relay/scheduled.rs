@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduled_line_serves_flows_in_turn() {
+    fn scheduled_relay_line_serves_flows_in_turn() {
         let mut line = line("fq-codel:quantum=1000B");
         assert!(line.schedules() && line.next_departure().is_none());
         for number in 0..4 {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_dropped_by_a_scheduled_line_do_not_arrive() {
+    fn datagrams_dropped_by_a_scheduled_relay_line_do_not_arrive() {
         let mut line = line("fq-codel:limit=2p");
         for number in 0..4 {
             line.enqueue(ms(0), incoming(number, 1));

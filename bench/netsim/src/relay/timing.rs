@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_and_lateness_match_a_run_by_hand() {
+    fn relay_delays_and_lateness_match_hand_calculation() {
         let (mut timer, due) = (LineTimer::new(), Time::from_millis(20));
         assert_eq!(timer.timing(), LineTiming::default());
         // 95 datagrams of 20 ms are on time, 3 are 0.5 ms late, and 2 are 5 ms late.
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overloaded_relay_reports_the_reason() {
+    fn overloaded_relay_reports_the_reason() {
         let on_time = LineTiming { sent: 1_000, late: 5, ..LineTiming::default() };
         let cpu = |ran, waited| CpuTime {
             ran: Duration::from_millis(ran),

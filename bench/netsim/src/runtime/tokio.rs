@@ -159,7 +159,7 @@ mod tests {
 
     /// Tests batches, ECN and addresses between two sockets of this host.
     #[test]
-    fn a_batch_arrives_with_its_ecn_field() {
+    fn batch_of_datagrams_arrives_with_its_ecn_field() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let socket =

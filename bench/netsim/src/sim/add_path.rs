@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_the_rate_and_impairments_of_its_options() {
+    fn simulated_path_has_the_rate_and_impairments_of_its_options() {
         let free = PathSpec { rtt: Some("20ms".into()), ..PathSpec::default() };
         assert_eq!(delivered(&free, 1).1, 200);
         let lossy = PathSpec { loss: Some("20%".into()), ..free.clone() };

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_leave_in_bundles_of_one_size() {
+    fn bundles_contain_datagrams_of_one_size() {
         let full = [0, 100, 200, 300, 400].map(|at| (at, 1_392));
         assert_eq!(entered(0, &full), [0, 100, 200, 300, 400]);
         assert_eq!(entered(1, &full), [0, 100, 200, 300, 400]);

@@ -190,13 +190,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_come_in_the_order_of_a_heap(steps in prop::collection::vec((any::<u8>(), any::<u64>()), 0..2_000)) {
+        fn event_queue_returns_events_in_the_order_of_a_heap(steps in prop::collection::vec((any::<u8>(), any::<u64>()), 0..2_000)) {
             same_as_a_heap(&steps)?;
         }
     }
 
     #[test]
-    fn an_earlier_event_may_follow_a_peek() {
+    fn event_queue_accepts_an_earlier_event_after_a_peek() {
         let mut queue = EventQueue::new();
         let ms = Time::from_millis;
         queue.push(ms(900), 'c');

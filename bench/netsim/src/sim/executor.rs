@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sleeps_end_in_order_of_time_then_of_creation() {
+    fn sleeps_end_in_order_of_time_and_then_of_creation() {
         let mut executor = Executor::new();
         let log = Arc::new(Mutex::new(Vec::new()));
         for (name, ms) in [("c", 30), ("a", 10), ("b", 10)] {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn block_on_says_why_there_is_no_output() {
+    fn block_on_error_explains_why_there_is_no_output() {
         let mut executor = Executor::new();
         let sim = executor.sim();
         let never = std::future::pending::<()>;
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_stops_time() {
+    fn simulated_time_stops_at_the_limit() {
         let mut executor = Executor::new();
         let sim = executor.sim();
         executor.sim().spawn(async move { sim.sleep_until(Time::from_millis(500)).await });

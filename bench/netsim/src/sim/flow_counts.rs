@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_count_in_the_spans_in_which_they_were_sent() {
+    fn datagrams_are_counted_in_the_time_span_of_their_sending() {
         // Two datagrams of each burst fit. `counted` begins at 4 s, so it has the second and the
         // third burst. Start-up lasts from 1 to 6 s, so it has the first and the second.
         let bursts = [(2 * SECOND, 5), (5 * SECOND, 4), (7 * SECOND, 3)];
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_count_at_the_time_of_sending() {
+    fn losses_are_counted_at_the_time_of_sending() {
         // Sent at 3.95 s, at the link 100 ms later: lost, or delivered, after the end of the
         // warm-up.
         let spans = spans(&[(Duration::from_millis(3_950), 5)], false, Duration::from_millis(100));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_of_spans_are_exact() {
+    fn bounds_of_counting_time_spans_are_exact() {
         let nanosecond = Duration::from_nanos(1);
         let [before, at] = [4 * SECOND - nanosecond, 4 * SECOND]
             .map(|at| spans(&[(at, 1)], false, Duration::ZERO));

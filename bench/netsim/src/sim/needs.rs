@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_beyond_the_need_is_a_duplicate() {
+    fn bytes_beyond_the_requested_data_count_as_duplicates() {
         let mut needs = Needs::default();
         needs.add(2_000, 300);
         let send = |needs: &mut Needs, direction, first: u8, payload: usize| {
@@ -161,14 +161,15 @@ mod tests {
         // 1000 of the 1500 bytes were still needed.
         assert_eq!(down(0x40, 1_524), Purpose::Data { duplicate: 1_552 / 3 });
         assert_eq!(down(0x40, 1_024), Purpose::Data { duplicate: 1_052 });
-        // The other direction has its own needs, and the needs of a second request are added.
+        // Needed bytes are counted separately for the other direction, and those of a second
+        // request are added.
         needs.add(0, 300);
         assert_eq!(send(&mut needs, Direction::Up, 0x40, 624), Purpose::Data { duplicate: 0 });
         assert_eq!(send(&mut needs, Direction::Up, 0x40, 624), Purpose::Data { duplicate: 652 });
     }
 
     #[test]
-    fn flows_without_needs_are_not_split() {
+    fn packets_of_flows_without_requested_data_are_not_classified() {
         assert_eq!(
             Needs::default().on_sent(Direction::Down, &[0x40; 1_000], 1_028),
             Purpose::Other
@@ -176,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn data_behind_a_handshake_packet_meets_the_need() {
-        // An Initial with a token of 2 bytes and 300 bytes of payload, a Handshake packet of
-        // 5 bytes, and a 1-RTT packet.
+    fn data_behind_a_handshake_packet_count_as_requested_data() {
+        // The datagram has an Initial packet with a token of 2 bytes and 300 bytes of payload, a
+        // Handshake packet of 5 bytes, and a 1-RTT packet.
         let initial =
             [&[0xc0, 0, 0, 0, 1, 2, 7, 7, 1, 7, 2, 9, 9, 0x41, 0x2c][..], &[0; 300]].concat();
         let handshake = [0xe0, 0, 0, 0, 1, 0, 0, 5, 1, 2, 3, 4, 5];

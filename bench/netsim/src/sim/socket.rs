@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_opens_connections_too() {
+    fn simulated_server_can_open_connections() {
         let mut executor = Executor::new();
         let sim = executor.sim();
         let (client, server) = (sim.client_socket(), sim.server_socket());
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_to_unknown_addresses_vanish() {
+    fn datagrams_to_unknown_addresses_are_discarded() {
         let mut executor = Executor::new();
         let sim = executor.sim();
         let (client, server) = (sim.client_socket(), sim.server_socket());
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rebound_client_has_a_new_port_and_loses_datagrams_to_the_old_one() {
+    fn rebound_client_has_a_new_port_and_loses_old_datagrams() {
         let mut executor = Executor::new();
         let sim = executor.sim();
         let (client, server) = (sim.client_socket(), sim.server_socket());

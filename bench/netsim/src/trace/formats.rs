@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_formats_are_named_with_their_conversion() {
+    fn foreign_trace_formats_are_named_with_their_conversion() {
         for (text, says) in [
             ("0.0 4.03\n1.0 2.11\n", "Pensieve's format"),
             ("0,4.03\n1,2.11\n", "two numbers per line"),

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_at_opportunities_and_the_trace_repeats() {
+    fn packets_leave_at_trace_opportunities_and_the_trace_repeats() {
         let mut cursor = TraceCursor::new(Trace::read("2\n4\n4\n10\n").unwrap());
         let ends = |cursor: &mut TraceCursor, start: u64, bytes| {
             cursor.transmission_ends(Time::from_millis(start), bytes).as_nanos() / MS
@@ -264,8 +264,8 @@ mod tests {
         assert_eq!(ends(&mut cursor, 4, 750), 4);
         assert_eq!(ends(&mut cursor, 4, 1_500), 10);
         assert_eq!(ends(&mut cursor, 10, 750), 10);
-        // The opportunities of the next round are at 12, 14, 14 and 20. The rest of the one at 12
-        // is lost because the queue is empty.
+        // The opportunities of the next round are at 12, 14, 14 and 20. The rest of the opportunity
+        // at 12 is lost because the queue is empty.
         assert_eq!(ends(&mut cursor, 11, 100), 12);
         assert_eq!(ends(&mut cursor, 15, 1_500), 20);
         assert_eq!(ends(&mut cursor, 1_000_003, 1_500), 1_000_004);
@@ -274,7 +274,7 @@ mod tests {
     proptest! {
         /// A link that always has packets carries the trace's mean rate.
         #[test]
-        fn a_busy_link_carries_the_mean_rate(
+        fn busy_trace_link_carries_the_mean_rate_of_its_trace(
             gaps in prop::collection::vec(0u32..20, 2..200), size in 40u32..1_500,
         ) {
             let mut at = 1;
@@ -293,9 +293,10 @@ mod tests {
             prop_assert!((carried / mean - 1.0).abs() <= round + 0.01, "{carried} of {mean}");
         }
 
-        /// No packet leaves before it may begin, and each leaves within 5 ms of its start.
+        /// No packet leaves before its transmission may start, and each packet leaves within 5 ms
+        /// of this start.
         #[test]
-        fn a_sparse_link_never_sends_early(packets in prop::collection::vec((0u64..30, 40u32..1_500), 1..300)) {
+        fn trace_link_with_little_traffic_never_sends_early(packets in prop::collection::vec((0u64..30, 40u32..1_500), 1..300)) {
             let trace = Trace::new((1..50).filter(|ms| ms % 3 != 0).collect()).unwrap();
             let mut cursor = TraceCursor::new(trace);
             let (mut now, mut free) = (Time::ZERO, Time::ZERO);

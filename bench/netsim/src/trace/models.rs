@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_models_trace_depends_on_its_seed() {
+    fn trace_generated_by_a_model_depends_on_its_seed() {
         for model in MODELS {
             let trace = |seed| model.trace(seed, Duration::from_secs(30));
             assert!(trace(1) == trace(1) && trace(1) != trace(2), "{model:?}");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn traces_have_the_mean_rate_of_their_model() {
+    fn generated_traces_have_the_mean_rate_of_their_model() {
         let mean = |name: &str| {
             let all = (0..20).map(|seed| {
                 Model::named(name).unwrap().trace(seed, Duration::from_secs(60)).mean_rate()
@@ -239,15 +239,15 @@ mod tests {
             all.map(Rate::bits_per_sec).sum::<u64>() as f64 / 20e6
         };
         let (lte, wifi, leo) = (mean("lte"), mean("wifi"), mean("leo"));
-        // LTE: an even walk between 0.6 and 12 Mbps. Wi-Fi: MCS 8 to 15, shared with two other
-        // stations on average. LEO: a median of 120 Mbps.
+        // The LTE model walks evenly between 0.6 and 12 Mbps. The Wi-Fi model has MCS 8 to 15,
+        // shared with two other stations on average. The LEO model has a median of 120 Mbps.
         assert!((5.0..7.0).contains(&lte), "{lte}");
         assert!((20.0..80.0).contains(&wifi), "{wifi}");
         assert!((105.0..145.0).contains(&leo), "{leo}");
     }
 
     #[test]
-    fn lte_has_outages_and_leo_has_steps() {
+    fn lte_traces_have_outages_and_leo_traces_have_short_gaps() {
         let gaps = |name: &str| {
             let trace = Model::named(name).unwrap().trace(1, Duration::from_secs(120)).to_text();
             let ms: Vec<u32> = trace.lines().map(|line| line.parse().unwrap()).collect();

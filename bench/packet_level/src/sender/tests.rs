@@ -61,7 +61,7 @@ fn ack(ranges: &[(u32, u32)]) -> Ack {
 }
 
 #[test]
-fn window_limits_sending_and_last_packet_is_short() {
+fn sending_stops_at_the_window_and_last_packet_is_short() {
     let (mut s, _) = sender(4, OPTIONS);
     s.offer(5_500);
     assert_eq!(send(&mut s, at(0)), [0, 1, 2, 3]);
@@ -81,7 +81,7 @@ fn window_limits_sending_and_last_packet_is_short() {
 }
 
 #[test]
-fn lost_packet_is_repaired_after_three_newer_acks() {
+fn packet_is_declared_lost_after_three_newer_packets_are_acked() {
     let (mut s, log) = sender(6, OPTIONS);
     s.offer(6_000);
     for n in 0..6 {
@@ -135,7 +135,7 @@ fn probe_timeouts_double_and_resend_the_oldest_data() {
     assert_eq!(send(&mut s, at(3_072)), [4, 5]);
     assert_eq!(s.timeout(), Some(at(3_072 + 4_096)));
     assert_eq!(recorded(&log), ["timeout 1", "timeout 2"]);
-    // All packets arrived; every byte counts once.
+    // All packets arrived, and every byte is counted once.
     s.on_ack(at(3_172), &ack(&[(0, 5)]));
     assert_eq!((s.counts().delivered, s.is_done(), s.in_flight()), (2_000, true, 0));
     assert_eq!(s.counts().probe_timeouts, 2);
@@ -147,15 +147,15 @@ fn probe_timeouts_double_and_resend_the_oldest_data() {
 }
 
 #[test]
-fn probe_carries_new_data_first() {
+fn probe_carries_new_data_before_old_data() {
     let (mut s, _) = sender(2, OPTIONS);
     s.offer(2_000);
     send(&mut s, at(0));
     s.offer(1_000);
     s.on_timeout(at(1_024));
     assert_eq!(send(&mut s, at(1_024)), [2, 3]);
-    // Packet 2 carries bytes 2000 to 2999 and packet 3 the first thousand; with packet 1 all data
-    // arrived.
+    // Packet 2 carries bytes 2000 to 2999, and packet 3 carries the first thousand bytes. Together
+    // with packet 1, all data arrived.
     s.on_ack(at(1_100), &ack(&[(1, 3)]));
     assert!(s.is_done());
 }
@@ -178,17 +178,17 @@ fn after_silence(ranges: &[(u32, u32)]) -> Vec<String> {
 }
 
 #[test]
-fn persistent_congestion_needs_three_probe_timeouts_of_losses() {
+fn persistent_congestion_needs_losses_over_three_probe_timeouts() {
     // Packets 1 to 5 were sent from 100 to 1075 ms. Three timeouts after the second sample are 3 *
     // (100 + 4 * 37.5 + 25) = 825 ms.
     assert_eq!(after_silence(&[(7, 7), (0, 0)]), [format!("lost {} persistent", 5 * FULL)]);
-    // With an acknowledged packet in the middle, packets 1 and 2 are 325 ms apart; 4 and 5 were
-    // sent together.
+    // With an acknowledged packet in the middle, the longest sequence of losses is that of packets
+    // 1 and 2, which were sent 325 ms apart. Packets 4 and 5 were sent together.
     assert_eq!(after_silence(&[(7, 7), (3, 3), (0, 0)]), [format!("lost {}", 4 * FULL)]);
 }
 
 #[test]
-fn losses_before_the_first_rtt_sample_are_not_persistent_congestion() {
+fn losses_before_first_rtt_are_not_persistent_congestion() {
     let (mut s, log) = sender(1, OPTIONS);
     s.offer(100_000);
     send(&mut s, at(0));
@@ -201,7 +201,7 @@ fn losses_before_the_first_rtt_sample_are_not_persistent_congestion() {
 }
 
 #[test]
-fn new_marks_are_a_congestion_event() {
+fn newly_reported_ecn_marks_are_a_congestion_event() {
     let (mut s, log) = sender(4, SenderOptions { ecn: true, ..OPTIONS });
     s.offer(4_000);
     for n in 0..4 {
@@ -221,7 +221,7 @@ fn new_marks_are_a_congestion_event() {
 }
 
 #[test]
-fn the_limiting_factor_is_reported() {
+fn ack_event_reports_whether_the_application_limits_sending() {
     for (offered, limited) in [(4_000, true), (5_000, false)] {
         let (mut s, log) = sender(5, OPTIONS);
         s.offer(offered);
@@ -241,8 +241,8 @@ fn paced(window: u64, pacing: Pacing) -> Box<Fixed> {
 }
 
 #[test]
-fn requested_pacing_rate_is_kept() {
-    // 1035 bytes every 10 ms.
+fn sender_keeps_the_requested_pacing_rate() {
+    // The rate is 1035 bytes every 10 ms.
     let rate = Pacing::Rate(Rate::from_bits_per_sec(828_000));
     let mut s = Sender::new(paced(10_000, rate), OPTIONS);
     s.offer(10_000);
@@ -263,7 +263,7 @@ fn requested_pacing_rate_is_kept() {
 }
 
 #[test]
-fn data_waits_for_the_handshake() {
+fn sender_holds_data_until_the_handshake_completes() {
     let (mut s, log) = sender(4, SenderOptions { handshake: true, ..OPTIONS });
     assert_eq!(s.poll_send(at(0)), None, "nothing to send, no connection");
     s.offer(2_000);
@@ -280,7 +280,7 @@ fn data_waits_for_the_handshake() {
 }
 
 #[test]
-fn new_connection_keeps_only_the_counts() {
+fn new_connection_keeps_only_the_counters_of_the_old_one() {
     let (mut s, _) = sender(2, OPTIONS);
     s.offer(2_000);
     send(&mut s, at(0));

@@ -268,7 +268,7 @@ mod tests {
 
     /// RFC 5681 §4.2.
     #[test]
-    fn a_single_segment_waits_100_ms() {
+    fn single_segment_is_acknowledged_after_100_ms() {
         let mut r = receiver(false);
         assert!(!r.on_segment(at(100), &segment(0, 100), false));
         assert_eq!(r.timeout(), Some(at(200)));
@@ -278,7 +278,7 @@ mod tests {
     /// RFC 5681 §4.2: each segment behind a gap gets a duplicate ACK, and segments that fill a gap
     /// are acknowledged at once.
     #[test]
-    fn gaps_are_acknowledged_at_once() {
+    fn segments_at_a_gap_are_acknowledged_at_once() {
         let numbers: Vec<Option<u64>> = answers(&mut receiver(false), &[0, 2, 3, 5, 1, 4, 6, 7])
             .into_iter()
             .map(|a| a.map(|(n, _)| n))
@@ -288,7 +288,7 @@ mod tests {
 
     /// RFC 9293 §3.10.7.4: a duplicate segment is acknowledged at once.
     #[test]
-    fn a_second_copy_is_acknowledged_at_once() {
+    fn duplicate_segment_is_acknowledged_at_once() {
         assert_eq!(
             answers(&mut receiver(true), &[0, 1, 1]),
             [None, Some((2, vec![])), Some((2, vec![]))]
@@ -330,7 +330,7 @@ mod tests {
     /// RFC 7323 §4.3: a delayed ACK echoes the first segment that it acknowledges; behind a gap,
     /// the last in-order segment.
     #[test]
-    fn ack_echoes_the_segment_that_made_it_due() {
+    fn timestamp_echo_is_that_of_the_segment_that_made_ack_due() {
         let options = TcpReceiverOptions { timestamps: true, ..TcpReceiverOptions::default() };
         let mut r = TcpReceiver::new(options);
         r.on_segment(at(100), &segment(0, 100), false);
@@ -363,7 +363,7 @@ mod tests {
     /// In any order of arrival, everything before the next expected byte has arrived, and the
     /// blocks hold exactly the data received behind it, the most recent block first.
     #[test]
-    fn sack_blocks_hold_the_data_beyond_a_gap() {
+    fn sack_blocks_hold_the_data_received_beyond_a_gap() {
         for seed in 0..100 {
             let mut rng = Pcg64Mcg::seed_from_u64(seed);
             let mut r = receiver(true);

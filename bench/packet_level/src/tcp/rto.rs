@@ -94,21 +94,21 @@ mod tests {
 
     /// RFC 6298 §2, rules 2.1 to 2.3.
     #[test]
-    fn timeout_is_srtt_plus_four_rttvar() {
+    fn tcp_timeout_is_srtt_plus_four_rttvar() {
         let mut rto = with_floor(0);
         assert_eq!(rto.rto(), ms(1_000));
         rto.sample(ms(80));
         assert_eq!(rto.rto(), ms(80 + 4 * 40));
         rto.sample(ms(96));
-        // Variation (3 * 40 + 16) / 4 = 34 with the old average, then the average (7 * 80 + 96) /
-        // 8 = 82.
+        // The variation is (3 * 40 + 16) / 4 = 34, with the old average. Then the average becomes
+        // (7 * 80 + 96) / 8 = 82.
         assert_eq!((rto.rtt().smoothed, rto.rto()), (ms(82), ms(82 + 4 * 34)));
         assert_eq!((rto.rtt().latest, rto.rtt().min), (ms(96), ms(80)));
     }
 
     /// RFC 6298 §2, rules 2.4 and 2.5.
     #[test]
-    fn timeout_stays_between_floor_and_ceiling() {
+    fn tcp_timeout_stays_between_floor_and_ceiling() {
         for (floor, expected) in [(1_000, 1_000), (200, 200), (0, 30)] {
             let mut rto = with_floor(floor);
             rto.sample(ms(10));
@@ -121,7 +121,7 @@ mod tests {
 
     /// RFC 6298 §5, rules 5.5 and 5.7; the next sample ends the backoff (note at the end of §5).
     #[test]
-    fn timeout_doubles_until_the_next_sample() {
+    fn tcp_timeout_doubles_until_the_next_sample() {
         let mut rto = RtoEstimator::new(RtoOptions::default());
         let course: Vec<u64> = (0..8)
             .map(|_| {

@@ -343,14 +343,14 @@ mod tests {
         newly
     }
 
-    /// RFC 6675 §4, IsLost and SetPipe.
+    /// Tests IsLost and SetPipe of RFC 6675 §4.
     #[test]
-    fn segments_are_lost_as_in_rfc_6675() {
+    fn segments_are_declared_lost_as_in_rfc_6675() {
         let mut b = board(10);
         sack(&mut b, 0, &[(3, 4), (5, 6)]);
         assert_eq!((b.detect_losses(1_000), b.in_network()), (0, 8_000));
-        // With a third piece, everything below all pieces is lost, but not the segments between
-        // them.
+        // With a third piece, all segments below the pieces are lost, but the segments between the
+        // pieces are not.
         sack(&mut b, 0, &[(7, 8)]);
         assert_eq!(
             (b.detect_losses(1_000), b.in_network(), b.is_first_lost()),
@@ -369,7 +369,7 @@ mod tests {
     /// RFC 6675 §4, NextSeg: a retransmitted hole that is not known to be lost counts twice in the
     /// network.
     #[test]
-    fn retransmitted_hole_counts_twice_in_the_pipe() {
+    fn retransmitted_segment_not_known_lost_counts_twice_in_pipe() {
         let mut b = board(5);
         sack(&mut b, 0, &[(1, 2)]);
         assert_eq!((b.next_lost(), b.next_hole(), b.last_hole()), (None, Some(0), Some(4)));
@@ -382,7 +382,7 @@ mod tests {
     /// Each segment is reported once, even if a timeout in between clears the SACKed marks
     /// (RFC 2018 §8).
     #[test]
-    fn each_segment_is_reported_once() {
+    fn each_delivered_segment_is_reported_once() {
         let mut b = board(4);
         assert_eq!(sack(&mut b, 0, &[(2, 4)]).packets.len(), 2);
         b.lose_all();
@@ -395,9 +395,9 @@ mod tests {
         );
     }
 
-    /// RFC 6298 §3: no sample if one of the segments was sent twice.
+    /// RFC 6298 §3: an ACK gives no sample if one of its segments was sent twice.
     #[test]
-    fn retransmitted_segments_give_no_sample() {
+    fn retransmitted_segments_give_no_rtt_sample() {
         let mut b = board(4);
         assert_eq!(sack(&mut b, 1, &[]).sample, Some(Time::ZERO));
         b.resend(0, Time::from_millis(50), false);
@@ -408,7 +408,7 @@ mod tests {
     /// The bounded searches find the same segments as a walk over all segments, for random ACKs.
     /// The reference is IsLost() and NextSeg() as the RFC words them (RFC 6675 §4).
     #[test]
-    fn bounded_searches_match_full_scans() {
+    fn bounded_scoreboard_searches_match_full_scans() {
         for seed in 0..200 {
             let mut rng = Pcg64Mcg::seed_from_u64(seed);
             let mut b = board(3);

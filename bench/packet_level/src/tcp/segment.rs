@@ -288,7 +288,7 @@ mod tests {
 
     /// RFC 2018 §3 and RFC 7323 §A.
     #[test]
-    fn options_make_an_ack_larger() {
+    fn tcp_options_make_an_ack_larger() {
         let sack = SackBlocks::from_slice(&[(10, 20), (30, 40), (50, 60), (70, 80), (90, 99)]);
         assert_eq!(sack.as_slice().len(), 4);
         let ack = TcpAck {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_segments_round_trip() {
+    fn tcp_segments_round_trip_through_storage() {
         let blocks = [(10, 20), (30, 40), (50, 60), (70, u64::MAX)];
         let plain = TcpAck {
             ack: 5,

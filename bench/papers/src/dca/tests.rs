@@ -1,4 +1,5 @@
-//! Artefacts and studies are consistent; predicates hold, fail and abstain on handmade results.
+//! Tests that artefacts and studies are consistent, and that predicates hold, fail or abstain on
+//! handmade results.
 
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ fn blank() -> Outcome {
     outcome(500.0, [])
 }
 
-/// Reno has 1 Mbit/s and loses 1000 of 100,000 packets; the early connection differs from both by
-/// these percentages.
+/// Returns a run in which Reno has 1 Mbit/s and loses 1000 of 100,000 packets. The throughput and
+/// the losses of the delay-based connection differ from Reno's by these percentages.
 fn beside(throughput: f64, loss: f64) -> Outcome {
     let group = |bps: f64, lost: f64| GroupOutcome {
         throughput_bps: bps,
@@ -55,8 +56,9 @@ fn add_pair(
     put(results, PAIRED, &[("path", path), ("controller", controller)], runs);
 }
 
-/// Returns a Reno connection with round trips of 50 ms, except these two at the end of every
-/// hundred samples and `after` behind them. A loss follows the last of the hundred.
+/// Returns a Reno connection with round trips of about 50 ms. Every hundred samples end with the
+/// two round trips `before`, and the next sample is `after`. A loss follows the last sample of each
+/// hundred.
 fn with_series(before: [u64; 2], after: u64, rounds: u64) -> Outcome {
     let ms = |n: u64| Duration::from_millis(n);
     let mut samples = Vec::new();
@@ -138,7 +140,7 @@ fn verdict(id: &str, results: &Results) -> Verdict {
 }
 
 #[test]
-fn keys_exist_in_the_studies() {
+fn axis_values_used_by_dca_claims_exist_in_the_studies() {
     assert_eq!(axis(EMORY, "level"), LEVELS);
     assert_eq!(axis(ASU, "level"), LEVELS);
     assert!(LEVELS.contains(&TUNED));
@@ -155,7 +157,7 @@ fn keys_exist_in_the_studies() {
 }
 
 #[test]
-fn studies_of_one_path_share_its_traffic_model() {
+fn dca_studies_of_one_path_share_its_traffic_model() {
     // Groups of a run as text, without the mix of controllers, which figure 4-7 varies.
     let background = |name: &str, key: &[(&str, &str)]| {
         let runs = study(name).runs(1.0).unwrap();
@@ -191,7 +193,7 @@ fn studies_of_one_path_share_its_traffic_model() {
 }
 
 #[test]
-fn load_levels_are_fractions_of_the_tuned_user_count() {
+fn dca_load_levels_are_fractions_of_the_tuned_user_count() {
     for name in [EMORY, ASU] {
         let runs = study(name).runs(1.0).unwrap();
         let users = |level: &str| -> Vec<u32> {
@@ -212,7 +214,7 @@ fn load_levels_are_fractions_of_the_tuned_user_count() {
 }
 
 #[test]
-fn measured_connections_have_the_windows_and_packets_of_the_paper() {
+fn measured_dca_connections_match_windows_and_packets_of_paper() {
     // DCA table 3-1: 17376 and 8760 bytes of window, 12 and 6 packets; §4.1: 12 packets of 1448
     // bytes.
     for (name, packets) in [(EMORY, 12), (ASU, 6), (ALTERED, 12)] {
@@ -229,7 +231,7 @@ fn measured_connections_have_the_windows_and_packets_of_the_paper() {
 }
 
 #[test]
-fn artefacts_have_their_ids() {
+fn dca_report_identifies_every_figure_and_table() {
     let mut results = pair("emory", "dca", [-37.0, -30.0, -44.0], [-7.0, 0.0, -14.0]);
     for study in [EMORY, ASU, ALTERED] {
         let levels: &[&str] = if study == ALTERED { &["heavy", "light"] } else { &LEVELS };
@@ -260,7 +262,7 @@ fn artefacts_have_their_ids() {
 }
 
 #[test]
-fn changes_compare_within_a_run() {
+fn dca_changes_compare_two_connections_within_a_run() {
     // Reno has 1 Mbit/s and 1% loss; the other connection has 20% less throughput and 10% fewer
     // losses.
     let o = beside(-20.0, -10.0);
@@ -272,7 +274,7 @@ fn changes_compare_within_a_run() {
 }
 
 #[test]
-fn prediction_matches_the_model() {
+fn dca_throughput_prediction_matches_the_model() {
     // Round trips are constant at 50 ms, so there are no reactions: the counts are 100 lost of
     // 20000, both rates are equal, and nothing changes.
     let flat = with_series([49, 51], 49, 100);
@@ -280,7 +282,7 @@ fn prediction_matches_the_model() {
     let rtt = o.groups.get_mut("reno").unwrap().rtt.as_mut().unwrap();
     rtt.samples.iter_mut().for_each(|s| s.rtt = Duration::from_millis(50));
     assert_eq!(measured::degradation(&o, 12.0), Some(0.0));
-    // With a rise before each loss, every loss is predicted: one reaction each, and all losses are
+    // With a rise before each loss, every loss is predicted by one reaction, and all losses are
     // avoided. p-TD stays at p-loss and timeouts vanish, so the throughput increases.
     let predicted = with_series([80, 80], 50, 100);
     assert_eq!(measured::predicted(&predicted, "reno"), Some(1.0));
@@ -288,7 +290,7 @@ fn prediction_matches_the_model() {
 }
 
 #[test]
-fn claims_are_judged_by_the_metrics_of_the_series() {
+fn dca_loss_claims_are_judged_by_rtt_series_metrics() {
     // The rise comes with the loss, so every loss is predicted, which is neither 7 to 18% nor a
     // peak after the loss.
     let mut results = measured(EMORY, &LEVELS, |seed| with_series([80, 80 + seed], 50, 30));
@@ -314,7 +316,7 @@ fn claims_are_judged_by_the_metrics_of_the_series() {
 }
 
 #[test]
-fn reductions_are_compared_by_their_intervals() {
+fn dca_reductions_are_compared_by_their_intervals() {
     let mut results = pair("emory", "dca", [-37.0, -30.0, -44.0], [-7.0, -8.0, -6.0]);
     add_pair(&mut results, "asu", "dca", [-13.0, -12.0, -14.0], [-1.0, -2.0, 0.0]);
     assert_eq!(verdict("dca-degrades", &results), Verdict::Held);
@@ -344,7 +346,7 @@ fn reductions_are_compared_by_their_intervals() {
 }
 
 #[test]
-fn vegas_and_dual_are_compared_with_dca() {
+fn claims_compare_the_throughput_of_vegas_and_dual_with_dca() {
     let mut results = Results::default();
     for (path, dca, vegas, dual) in [("emory", -37.0, -21.0, -14.0), ("asu", -25.0, -7.0, -18.0)] {
         for (controller, mean) in [("dca", dca), ("vegas", vegas), ("dual", dual)] {
@@ -369,7 +371,7 @@ fn vegas_and_dual_are_compared_with_dca() {
 }
 
 #[test]
-fn the_altered_model_is_judged_at_both_levels() {
+fn altered_dca_model_is_judged_at_both_load_levels() {
     let mut results = Results::default();
     for (level, mean) in [("heavy", -42.0), ("light", -50.0)] {
         let runs = [-1.0, 0.0, 1.0].map(|off| beside(mean + off, -30.0 + off));
@@ -386,7 +388,7 @@ fn the_altered_model_is_judged_at_both_levels() {
 }
 
 #[test]
-fn one_connection_may_change_a_link_by_10_percent() {
+fn claim_tolerates_a_10_percent_change_of_link_statistics() {
     let run = |dropped: u64, bins: Vec<f64>, links: &[&str]| {
         let of = |name: &&str| {
             let l = LinkOutcome {
@@ -417,8 +419,9 @@ fn one_connection_may_change_a_link_by_10_percent() {
 }
 
 #[test]
-fn the_share_where_the_loss_rate_falls_is_interpolated() {
-    // Users are 95% of the arriving traffic: the step of 10% is 9.5% of it, and 15% is 14.25%.
+fn share_at_which_the_loss_rate_falls_is_interpolated() {
+    // Users are 95% of the arriving traffic, so the step of 10% is 9.5% of the arriving traffic,
+    // and the step of 15% is 14.25%.
     let from = |first: &'static str| {
         move |step: &str| {
             if STEPS.iter().position(|s| *s == step) >= STEPS.iter().position(|s| *s == first) {
@@ -439,8 +442,8 @@ fn the_share_where_the_loss_rate_falls_is_interpolated() {
     assert_eq!(verdict("dca-loss-falls-from-10-percent", &never), Verdict::NotHeld);
     assert_eq!(verdict("dca-loss-falls", &never), Verdict::NotHeld);
 
-    // A fall of a fiftieth at every share is significant, because seeds differ little from share to
-    // share, but is not the beginning of a fall.
+    // A fall of 2% at every share is significant, because seeds differ little from share to share.
+    // It does not count as the beginning of a fall, however.
     let slight =
         shares(
             "DCA, heavy",
@@ -477,7 +480,7 @@ fn the_share_where_the_loss_rate_falls_is_interpolated() {
 }
 
 #[test]
-fn variances_are_compared_with_an_f_test() {
+fn claims_compare_variances_with_an_f_test() {
     // With nine degrees of freedom each, the bounds are 4.03 and 1/4.03 (tables of F).
     let spread = |by: f64| seeds((0..10).map(|n| f64::from(n) * by)).estimate();
     assert_eq!(varies_more(spread(2.02), spread(1.0)), Verdict::Held, "a ratio of 4.08");

@@ -37,7 +37,7 @@ fn verdict(results: &Results, id: &str) -> Verdict {
 }
 
 #[test]
-fn harm_means_losing_over_a_quarter_of_throughput() {
+fn ghstcp_claim_of_harm_needs_loss_of_a_quarter_of_throughput() {
     // Three quarters of 400 are 300.
     for (harmed, expected) in
         [(200.0, Verdict::Held), (300.0, Verdict::Undecided), (390.0, Verdict::NotHeld)]
@@ -51,7 +51,7 @@ fn harm_means_losing_over_a_quarter_of_throughput() {
 }
 
 #[test]
-fn claims_without_sack_are_inapplicable() {
+fn ghstcp_claims_on_flows_without_sack_are_inapplicable() {
     let results = everywhere(&[
         (RENO, 400.0, 1_000.0),
         (HIGHSPEED, 200.0, 1_900.0),
@@ -71,7 +71,7 @@ fn with_link(o: Outcome, arrived: u64, dropped: u64, mean_queue: f64) -> Outcome
 }
 
 #[test]
-fn a_queue_that_never_dropped_is_outside_the_regime() {
+fn ghstcp_run_whose_queue_never_dropped_is_outside_the_regime() {
     let build = |dropped: u64, s2: f64| {
         let mut results = Results::default();
         for delay in DELAYS {
@@ -108,7 +108,7 @@ fn a_queue_that_never_dropped_is_outside_the_regime() {
 }
 
 #[test]
-fn runs_still_in_their_start_phase_are_not_settled() {
+fn ghstcp_run_whose_rates_follow_start_order_is_not_settled() {
     let with_rates = |rates: [f64; 5]| {
         let mut o = outcome(400.0, 1_000.0);
         let flows = &mut o.groups.get_mut("S2").unwrap().flows;
@@ -125,7 +125,7 @@ fn runs_still_in_their_start_phase_are_not_settled() {
     ];
     assert_eq!(orders.map(|rates| by_start(&with_rates(rates))), [true, true, false, false]);
 
-    // With several seeds the majority decides.
+    // With several seeds, the majority of the seeds decides.
     let mut results = Results::default();
     for delay in DELAYS {
         for (seed, rates) in [(1, orders[0]), (2, orders[0]), (3, orders[3])] {
@@ -140,7 +140,7 @@ fn runs_still_in_their_start_phase_are_not_settled() {
 }
 
 #[test]
-fn several_seeds_decide_by_their_interval() {
+fn ghstcp_claims_over_several_seeds_are_judged_by_interval() {
     let mut results = Results::default();
     for delay in DELAYS {
         for (seed, (reno, highspeed)) in
@@ -150,7 +150,7 @@ fn several_seeds_decide_by_their_interval() {
             add(&mut results, HIGHSPEED, delay, seed as u64, outcome(490.0, highspeed));
         }
     }
-    // 1% more, but in every pair: 10.7 ± 1.4.
+    // The difference is only 1%, but it occurs in every pair: 10.7 ± 1.4.
     assert_eq!(verdict(&results, "ghstcp-highspeed-gets-much"), Verdict::Held);
     add(&mut results, RENO, "50ms", 9, outcome(490.0, 1_000.0));
     add(&mut results, HIGHSPEED, "50ms", 9, outcome(490.0, 900.0));
@@ -158,7 +158,7 @@ fn several_seeds_decide_by_their_interval() {
 }
 
 #[test]
-fn reno_fills_slow_access_links_but_not_the_bottleneck() {
+fn reno_claims_compare_throughput_with_access_and_bottleneck() {
     // The five access links carry 49.07 Mbit/s of payload, the bottleneck 245.33.
     let full = everywhere(&[(RENO, 48.0, 150.0)]);
     let starved = everywhere(&[(RENO, 30.0, 214.0)]);
@@ -177,7 +177,7 @@ fn reno_fills_slow_access_links_but_not_the_bottleneck() {
 }
 
 #[test]
-fn gared_must_be_better_in_every_measure() {
+fn gared_claim_needs_better_results_in_every_measure() {
     let better = everywhere(&[(HIGHSPEED_ARED, 300.0, 1_500.0), (GENTLE_GARED, 450.0, 1_700.0)]);
     let worse = everywhere(&[(HIGHSPEED_ARED, 300.0, 1_500.0), (GENTLE_GARED, 450.0, 1_300.0)]);
     for (id, when_worse) in
@@ -192,7 +192,7 @@ fn gared_must_be_better_in_every_measure() {
 }
 
 #[test]
-fn queue_deviation_is_judged_after_the_warm_up() {
+fn ghstcp_queue_deviation_is_measured_only_after_the_warm_up() {
     let with = |queue_mean: Vec<f64>| {
         let link = LinkOutcome { bin_seconds: 10.0, queue_mean, ..LinkOutcome::default() };
         Outcome { links: [("left-right".to_owned(), link)].into(), ..outcome(1.0, 1.0) }
@@ -223,7 +223,7 @@ fn queue_deviation_is_judged_after_the_warm_up() {
 }
 
 #[test]
-fn fairness_is_the_share_of_the_slow_group() {
+fn ghstcp_fairness_is_the_share_of_the_slow_group() {
     assert_eq!(share(&outcome(100.0, 400.0)), Some(20.0));
     assert_eq!(share(&outcome(0.0, 0.0)), None);
     // A larger share of a smaller total is fairer, but still worse.
@@ -231,7 +231,7 @@ fn fairness_is_the_share_of_the_slow_group() {
     assert_eq!(verdict(&fairer, "ghstcp-gentle-improves-reno"), Verdict::NotHeld);
     let both = everywhere(&[(HIGHSPEED, 200.0, 1_800.0), (GENTLE, 300.0, 1_700.0)]);
     assert_eq!(verdict(&both, "ghstcp-gentle-improves-reno"), Verdict::Held);
-    // Equally fair as before, although S1 gets more.
+    // The shares are as fair as before, although S1 gets more.
     let same = everywhere(&[(HIGHSPEED, 200.0, 1_800.0), (GENTLE, 220.0, 1_980.0)]);
     assert_eq!(verdict(&same, "ghstcp-gentle-improves-reno"), Verdict::Undecided);
     let mut lost = outcome(100.0, 400.0);
@@ -241,7 +241,7 @@ fn fairness_is_the_share_of_the_slow_group() {
 }
 
 #[test]
-fn artefacts_without_results_are_left_out() {
+fn ghstcp_report_omits_figures_without_results() {
     let report = PAPER.report(&everywhere(&[(RENO, 480.0, 1_500.0)]));
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, ["figure 2", "figure 3"]);
@@ -258,7 +258,7 @@ fn artefacts_without_results_are_left_out() {
 }
 
 #[test]
-fn runs_needed_by_claims_are_in_shipped_studies() {
+fn runs_needed_by_ghstcp_claims_are_in_shipped_studies() {
     for system in
         [RENO, HIGHSPEED, GENTLE, HIGHSPEED_ARED, GENTLE_GARED, HIGHSPEED_GARED, GENTLE_ARED]
     {
@@ -274,7 +274,7 @@ fn runs_needed_by_claims_are_in_shipped_studies() {
                 };
                 let run =
                     runs.iter().find(|run| fits(&run.key)).unwrap_or_else(|| panic!("{key:?}"));
-                // A tenth of the rates of gHSTCP §3.1.
+                // The rates are a tenth of those of gHSTCP §3.1.
                 assert_eq!(run.scenario.chain.links[0].rate.bits_per_sec(), 250_000_000);
                 let access =
                     [0, 1].map(|i| run.scenario.traffic[i].access.rate.bits_per_sec() / 1_000_000);

@@ -22,7 +22,7 @@ fn wide(mean: f64) -> BySeed {
 }
 
 #[test]
-fn thesis_numbers_have_tolerances_and_limits() {
+fn packet_size_claims_have_tolerances_and_limits() {
     let about = |percent: BySeed, paper, points| about(&percent, paper, points).verdict;
     assert_eq!([v(30.0), v(39.0), v(45.0)].map(|p| about(p, 30.0, 10.0)), [Held, Held, NotHeld]);
     assert_eq!([wide(30.0), v(40.0)].map(|p| about(p, 30.0, 10.0)), [Undecided, Undecided]);
@@ -36,7 +36,7 @@ fn thesis_numbers_have_tolerances_and_limits() {
 }
 
 #[test]
-fn comparisons_must_hold_in_every_case() {
+fn packet_size_comparisons_must_hold_in_every_case() {
     let rises = |cases: &[f64]| -> Verdict {
         let cases: Vec<BySeed> = cases.iter().map(|mean| v(*mean)).collect();
         rises(&cases.iter().collect::<Vec<_>>())
@@ -69,7 +69,7 @@ fn shared(groups: &[(&'static str, &[u64])]) -> Outcome {
 }
 
 #[test]
-fn shares_are_read_from_windows_and_groups() {
+fn packet_size_shares_are_read_from_windows_and_groups() {
     // 10, 50, 100, 160% and 4%.
     let outcome = shared(&[("large", &[100, 500, 1_000, 1_600]), ("small", &[40])]);
     let all = everyone(&outcome, 1.0).unwrap();
@@ -81,8 +81,8 @@ fn shares_are_read_from_windows_and_groups() {
     assert!((beside - 18.5).abs() < 1e-9, "{beside}");
 }
 
-/// Returns 100 flows of which `percent` get nothing, as the thesis says of large packets. The
-/// others share equally; seeds differ slightly.
+/// Returns a run in which `percent` of 100 flows get nothing, as the thesis reports for large
+/// packets. The other flows share equally, and seeds differ slightly.
 fn starving(percent: u64, seed: u64) -> Outcome {
     let flows: Vec<u64> =
         (0..100).map(|i| if i < percent { 0 } else { 1_000 + 5 * seed }).collect();
@@ -90,7 +90,7 @@ fn starving(percent: u64, seed: u64) -> Outcome {
 }
 
 #[test]
-fn round_one_claims_hold_on_the_thesis_numbers() {
+fn packet_size_round_one_claims_hold_for_the_thesis_numbers() {
     let all = every_run(ALIKE, |key, seed| {
         let percent = match (key["packet"].as_str(), key["flows"].as_str()) {
             ("1500", "50") => 30,
@@ -122,14 +122,15 @@ fn round_one_claims_hold_on_the_thesis_numbers() {
     assert_eq!((not.map(verdict), verdict("long-windows-better")), ([NotHeld; 2], Undecided));
     let Body::Figure(figure) = &report.artefacts[3].body else { panic!("no figure") };
     assert_eq!((report.artefacts[3].id.as_str(), figure.series.len()), ("figure 4.7", 4));
-    // 400 flows of 1500 bytes: half have nothing, all others have 100 to 105%.
+    // Of 400 flows of 1500 bytes, half get nothing, and all others get 100 to 105% of the fair
+    // share.
     let curve = &figure.series[0].points;
     assert_eq!(curve[..=1], [(0.0, 50.0), (5.0, 50.0)]);
     assert_eq!(curve.iter().find(|(x, _)| *x == 105.0).unwrap().1, 100.0);
 }
 
 #[test]
-fn studies_have_the_axes_of_the_report() {
+fn packet_size_studies_have_the_axes_of_the_report() {
     assert_eq!(axis(ALIKE, "packet"), SIZES);
     for study in [ALIKE, ADAPTIVE] {
         assert_eq!(axis(study, "flows"), ["50", "100", "200", "400"]);
@@ -149,7 +150,7 @@ fn studies_have_the_axes_of_the_report() {
 }
 
 #[test]
-fn mixes_match_their_names() {
+fn flow_mixes_of_packet_size_studies_match_their_names() {
     for run in study(MIXED).runs(1.0).unwrap() {
         let [large, small] = [0, 1].map(|i| run.scenario.traffic[i].workload.flows().unwrap());
         let (flows, percent) = run.key["mix"].split_once(" flows, ").unwrap();

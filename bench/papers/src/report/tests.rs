@@ -6,7 +6,7 @@ use crate::testing::record;
 use crate::{Body, Record};
 
 #[test]
-fn terminal_report_is_complete_in_short_lines() {
+fn terminal_report_is_complete_and_fits_in_100_columns() {
     let text = text(&record());
     for line in text.lines() {
         assert!(line.chars().count() <= 100 && line.trim_end() == line, "'{line}' in\n{text}");
@@ -37,7 +37,7 @@ fn terminal_report_is_complete_in_short_lines() {
 }
 
 #[test]
-fn page_is_self_contained_and_escapes_text() {
+fn paper_report_page_is_self_contained_and_escapes_text() {
     let record = record();
     let page = html(&record);
     assert_eq!(page.matches("<svg").count(), 5);
@@ -103,7 +103,7 @@ fn stored_record_gives_the_same_figures() {
 }
 
 #[test]
-fn empty_records_are_reported() {
+fn record_with_empty_tables_and_figures_is_reported() {
     let mut record = record();
     for artefact in &mut record.report.artefacts {
         match &mut artefact.body {

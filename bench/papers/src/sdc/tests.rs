@@ -29,7 +29,7 @@ fn less_everywhere(tcp: &[At], sdc: &[At]) -> Verdict {
 }
 
 #[test]
-fn timeouts_and_drops_are_compared_at_every_number_of_flows() {
+fn sdc_timeouts_and_drops_are_compared_at_every_flow_count() {
     let tcp = at(&[(10.0, 0.0), (30.0, 0.2), (60.0, 5.0), (200.0, 20.0), (500.0, 15.0)]);
     let sdc = at(&[(10.0, 3.0), (30.0, 1.0), (60.0, 1.0), (200.0, 1.5), (500.0, 2.0)]);
     assert_eq!(fewer_beyond_30(&tcp, &sdc), Held, "30 and fewer do not count");
@@ -58,7 +58,7 @@ fn timeouts_and_drops_are_compared_at_every_number_of_flows() {
 }
 
 #[test]
-fn latencies_are_compared_at_every_number_of_flows() {
+fn sdc_latencies_are_compared_at_every_flow_count() {
     let (tcp, sdc) = (at(&[(100.0, 0.10), (500.0, 0.30)]), at(&[(100.0, 0.03), (500.0, 0.09)]));
     assert_eq!((less_everywhere(&tcp, &sdc), less_everywhere(&sdc, &tcp)), (Held, NotHeld));
     assert_eq!(less_everywhere(&tcp, &at(&[(100.0, 0.03), (500.0, 0.4)])), NotHeld);
@@ -69,7 +69,7 @@ fn latencies_are_compared_at_every_number_of_flows() {
 }
 
 #[test]
-fn hardly_ever_and_nearly_always_have_thresholds() {
+fn sdc_claims_of_hardly_ever_and_nearly_always_have_thresholds() {
     assert_eq!(
         (hardly_ever(&at(&[(40.0, 9.0), (100.0, 1.0)])), hardly_ever(&at(&[(40.0, 11.0)]))),
         (Held, NotHeld)
@@ -85,7 +85,7 @@ fn hardly_ever_and_nearly_always_have_thresholds() {
 }
 
 #[test]
-fn disparity_of_a_ratio_and_its_inverse_are_equal() {
+fn disparity_of_a_ratio_equals_that_of_its_inverse() {
     let tcp = at(&[(1.0, 1.0), (10.0, 9.0)]);
     // 9:1 is a disparity of 8; 4:1 and 1:4 are 3, less than half of it; 6:1 is 5.
     assert_eq!(half_the_disparity(&tcp, &at(&[(1.0, 1.5), (10.0, 4.0)])), Held);
@@ -99,7 +99,7 @@ fn disparity_of_a_ratio_and_its_inverse_are_equal() {
 }
 
 #[test]
-fn shares_against_tcp_are_judged() {
+fn sdc_shares_against_tcp_are_judged() {
     let about_30 = |values: [f64; 3]| about(&seeds(values), 30.0).verdict;
     assert_eq!((about_30([28.0, 30.0, 33.0]), about_30([60.0, 61.0, 62.0])), (Held, NotHeld));
     assert_eq!(about_30([38.0, 40.0, 42.0]), Undecided);
@@ -121,7 +121,7 @@ fn shares_against_tcp_are_judged() {
 }
 
 #[test]
-fn windows_are_weighted_by_time() {
+fn sdc_windows_are_averaged_over_time() {
     let point = |at: f64, packets: u64| WindowPoint {
         at,
         window: packets * DATAGRAM,
@@ -129,7 +129,7 @@ fn windows_are_weighted_by_time() {
         hold_ms: None,
         datagram: None,
     };
-    // From 10 s on: 5 s with 8 packets, 10 s with 2, 15 s with 5.
+    // From 10 s on, the window has 8 packets for 5 s, 2 packets for 10 s and 5 packets for 15 s.
     let window = vec![point(0.0, 100), point(5.0, 8), point(15.0, 2), point(25.0, 5)];
     let group = GroupOutcome { window, ..GroupOutcome::default() };
     let traced = outcome(40.0, [("flows", group)]);
@@ -146,8 +146,8 @@ fn verdict(claims: &[Claim], id: &str) -> Verdict {
 }
 
 #[test]
-fn figures_4_to_6_match_the_papers_text() {
-    // Made up from the text of SDC §3.1 and §3.2.
+fn sdc_claims_on_figures_4_to_6_hold_for_the_papers_numbers() {
+    // The numbers are made up so that they match the text of SDC §3.1 and §3.2.
     let results = every_run(FIGURE_4, |key, seed| {
         let flows: f64 = key["flows"].parse().unwrap();
         let (rate, lost) = match key["system"].as_str() {
@@ -189,7 +189,7 @@ fn figures_4_to_6_match_the_papers_text() {
 }
 
 #[test]
-fn ratio_claims_are_judged_from_their_studies() {
+fn sdc_ratio_claims_are_judged_from_their_studies() {
     let group = |bps: f64| GroupOutcome {
         throughput_bps: bps,
         connections: 1,
@@ -228,7 +228,7 @@ fn ratio_claims_are_judged_from_their_studies() {
 }
 
 #[test]
-fn studies_have_the_axes_of_the_report() {
+fn sdc_studies_have_the_axes_of_the_report() {
     for study in [FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_12, LATENCY, WINDOWS, ALONE] {
         assert_eq!(axis(study, "system"), [TCP, SDC]);
     }
@@ -247,7 +247,7 @@ fn studies_have_the_axes_of_the_report() {
 }
 
 #[test]
-fn round_trips_are_those_of_table_2() {
+fn round_trips_of_sdc_studies_match_table_2() {
     for name in [FIGURE_9, FIGURE_10] {
         for run in study(name).runs(1.0).unwrap() {
             let bottleneck = run.scenario.chain.links[0].delay;
@@ -256,7 +256,7 @@ fn round_trips_are_those_of_table_2() {
             let x: u32 = run.key["ratio"].parse().unwrap();
             let ms = std::time::Duration::from_millis;
             assert_eq!((rtt(0), rtt(1)), (ms(6), ms(6) * x));
-            // 10 x (10/n) Mbps for each access link.
+            // Each access link has 10 x (10/n) Mbps.
             let n: u64 =
                 run.scenario.traffic.iter().filter_map(|t| t.workload.flows()).map(u64::from).sum();
             assert!(
@@ -270,8 +270,8 @@ fn round_trips_are_those_of_table_2() {
 }
 
 #[test]
-fn reno_reacts_to_marks_alone() {
-    // Few flows on a queue that marks and never drops: only marks halve windows.
+fn reno_reduces_its_window_on_marks_without_drops() {
+    // A few flows share a queue that marks and never drops, so only marks halve windows.
     let text = |ecn: &str| {
         format!(
             "stop = \"5s\"\n[network]\ntopology = \"dumbbell\"\nlink = \"10Mbps\"\ndelay = \"20ms\"\n\

@@ -59,7 +59,7 @@ fn verdict(results: &Results, id: &str) -> Verdict {
 }
 
 #[test]
-fn fractions_lie_on_straight_lines_between_points() {
+fn fraction_between_points_of_a_curve_is_interpolated() {
     let d = Distribution {
         cdf: vec![(100.0, 0.0), (200.0, 0.5), (300.0, 1.0)],
         ..distribution(1, |_| 0.0)
@@ -78,7 +78,7 @@ fn fractions_lie_on_straight_lines_between_points() {
 }
 
 #[test]
-fn crossover_is_where_a_curve_falls_behind_for_good() {
+fn crossover_is_the_time_after_which_a_curve_stays_below() {
     let line = |slope: f64, from: f64| {
         distribution(1, move |ms: f64| (from + slope * ms / 1_000.0).min(1.0))
     };
@@ -90,7 +90,7 @@ fn crossover_is_where_a_curve_falls_behind_for_good() {
 }
 
 #[test]
-fn order_and_crossover_are_judged_at_75_percent_load() {
+fn sync_curve_order_and_crossover_are_judged_at_75_percent() {
     let build = |ared_from: f64, sync: f64| {
         let mut results = Results::default();
         add_curve(&mut results, &Curve::one("75", RENO), 400.0);
@@ -116,7 +116,7 @@ fn order_and_crossover_are_judged_at_75_percent_load() {
 }
 
 #[test]
-fn ared_leads_early_and_trails_late_at_heavy_load() {
+fn sack_ared_is_ahead_early_and_behind_late_at_heavy_load() {
     let build = |ared: fn(f64) -> f64| {
         let mut results = Results::default();
         for load in ["90", "95"] {
@@ -126,7 +126,7 @@ fn ared_leads_early_and_trails_late_at_heavy_load() {
         }
         results
     };
-    // More within 200 ms, then hardly any more.
+    // More responses complete within 200 ms, and then hardly any more complete.
     let printed = build(|ms| if ms <= 200.0 { ms / (ms + 300.0) } else { 0.4 + ms / 1e5 });
     let ids = [
         "sync-heavy-better-than-reno",
@@ -164,7 +164,7 @@ fn summary(column: usize, drops: f64) -> Outcome {
 }
 
 #[test]
-fn the_printed_table_passes_and_a_swapped_one_fails() {
+fn printed_sync_table_passes_and_swapped_columns_fail() {
     let ids = ["drops", "queue", "size", "goodput", "median", "mean"]
         .map(|row| format!("sync-table-{row}"));
     let build = |columns: [usize; 3], drops: f64| {
@@ -203,7 +203,7 @@ fn the_printed_table_passes_and_a_swapped_one_fails() {
 }
 
 #[test]
-fn the_largest_response_is_judged_only_if_it_completes() {
+fn largest_response_is_judged_only_if_it_completes() {
     let run = |end: Option<(f64, u64)>| {
         let traced_end = end.map(|(seconds, lost)| TracedOutcome { seconds, sent: 35_000, lost });
         of_group(GroupOutcome { traced_end, ..GroupOutcome::default() })
@@ -221,13 +221,13 @@ fn the_largest_response_is_judged_only_if_it_completes() {
         build(Some((680.0, 500)), Some((900.0, 9)), Some((900.0, 400))),
         [Verdict::NotHeld; 3]
     );
-    // Faster, but only by 28 s; fewer drops, but only by a factor of three.
+    // The response is faster, but only by 28 s, and has fewer drops, but only by a factor of three.
     assert_eq!(build(Some((488.0, 300)), None, Some((460.0, 100)))[..2], [Verdict::NotHeld; 2]);
     assert_eq!(build(None, None, Some((680.0, 1)))[..2], [Verdict::Undecided; 2]);
 }
 
 #[test]
-fn one_two_and_three_bottlenecks_are_compared() {
+fn runs_with_one_two_and_three_bottlenecks_are_compared() {
     let build = |reno: [f64; 3], ared: [f64; 3], sync: [f64; 3]| {
         let mut results = Results::default();
         for (load, cases) in [
@@ -254,7 +254,7 @@ fn one_two_and_three_bottlenecks_are_compared() {
 }
 
 #[test]
-fn a_curve_that_falls_behind_later_moves_the_crossover() {
+fn later_crossover_of_the_curves_is_detected() {
     let build = |at: [f64; 3]| {
         let mut results = Results::default();
         let curves = |system| {
@@ -276,8 +276,8 @@ fn a_curve_that_falls_behind_later_moves_the_crossover() {
 }
 
 #[test]
-fn clock_drift_may_move_curves_by_2_percent() {
-    // Only responses above 25 kB; `early` of a hundred reductions are early.
+fn clock_drift_claim_tolerates_a_change_of_2_percent() {
+    // The group has only responses above 25 kB, and `early` of its hundred reductions are early.
     let group = |by: f64, early: u64| {
         let cdf = (0..=300)
             .map(|n| 100.0 * f64::from(n))
@@ -304,7 +304,7 @@ fn clock_drift_may_move_curves_by_2_percent() {
 }
 
 #[test]
-fn mixed_traffic_lies_between_its_pure_cases() {
+fn mixed_traffic_claim_needs_results_between_the_pure_cases() {
     let build = |all: [f64; 4], reno: [f64; 4], sync: [f64; 4]| {
         let mut results = Results::default();
         add_curve(&mut results, &Curve::one("95", RENO), 500.0);
@@ -331,7 +331,7 @@ fn mixed_traffic_lies_between_its_pure_cases() {
 }
 
 #[test]
-fn claims_on_large_responses_are_judged() {
+fn sync_claims_on_large_responses_are_judged() {
     let build = |large: u64, within_28: f64| {
         let mut results = Results::default();
         let group = GroupOutcome {
@@ -352,7 +352,7 @@ fn claims_on_large_responses_are_judged() {
     assert_eq!(build(80, 0.9), [Verdict::NotHeld; 2]);
 }
 
-/// A run of 20 s whose sender sees the queue 0.2 s later, in packets of 1.136 ms.
+/// Returns a run of 20 s whose sender sees the queue 0.2 s later. A packet takes 1.136 ms.
 fn detected(estimate: impl Fn(f64) -> f64) -> Outcome {
     let queue = |at: f64| 60.0 + 40.0 * (at * 2.0).sin();
     let queue_mean: Vec<f64> = (0..1_000).map(|bin| queue(f64::from(bin) * 0.02 + 0.01)).collect();
@@ -380,7 +380,7 @@ fn detected(estimate: impl Fn(f64) -> f64) -> Outcome {
 }
 
 #[test]
-fn claims_on_queue_tracking_are_judged() {
+fn sync_claims_on_queue_tracking_are_judged() {
     let build = |o: Outcome| {
         let mut results = Results::default();
         add(&mut results, DETECTION, &[("system", "detection only")], o);
@@ -391,7 +391,7 @@ fn claims_on_queue_tracking_are_judged() {
         )
     };
     let late = detected(|at| 1.136 * (60.0 + 40.0 * ((at - 0.2) * 2.0).sin()));
-    // An average with a clear trend of its own: rising three quarters of the time, regardless of
+    // The average has a clear trend of its own: it rises three quarters of the time, regardless of
     // the queue.
     let deaf = detected(|at| {
         60.0 + if (at / 2.0).fract() < 0.75 {
@@ -411,13 +411,13 @@ fn claims_on_queue_tracking_are_judged() {
     assert!((199..=201).contains(&marks.iter().sum::<usize>()), "{marks:?}");
     assert!((66..=67).contains(&(marks[1] + marks[2])), "{marks:?}");
     assert!((figure.series[7].points[0].1 - 113.6).abs() < 1e-9);
-    // Five times as fast as the queue.
+    // The estimate oscillates five times as fast as the queue.
     let (queue, _, _) = build(detected(|at| 60.0 + 40.0 * (at * 10.0).sin()));
     assert_eq!(queue, Verdict::NotHeld);
 }
 
 #[test]
-fn artefacts_without_results_are_left_out() {
+fn sync_report_omits_figures_without_results() {
     let mut results = Results::default();
     add_curve(&mut results, &Curve::one("75", RENO), 400.0);
     let report = PAPER.report(&results);
@@ -433,7 +433,7 @@ fn artefacts_without_results_are_left_out() {
 }
 
 #[test]
-fn runs_needed_by_claims_are_in_shipped_studies() {
+fn runs_needed_by_sync_claims_are_in_shipped_studies() {
     let mut curves: Vec<Curve> = ["75", "90", "95"].into_iter().map(Curve::drift).collect();
     for system in [RENO, ARED, SYNC, FREE] {
         curves.extend(["75", "90", "95"].map(|load| Curve::one(load, system)));
@@ -483,7 +483,7 @@ fn runs_needed_by_claims_are_in_shipped_studies() {
 }
 
 #[test]
-fn inner_links_have_the_load_of_the_paper() {
+fn inner_links_of_sync_studies_have_the_load_of_the_paper() {
     for run in study(SEVERAL).runs(1.0).unwrap() {
         let part = |t: &Traffic| match t.workload {
             Workload::Web(Web { load: WebLoad::Computed { part, .. }, .. }) => part,

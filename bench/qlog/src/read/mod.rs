@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_formats_are_detected_by_their_first_bytes() {
+    fn log_formats_are_detected_by_their_first_bytes() {
         let of = |text: &str| Form::of(text.as_bytes()).map_err(|e| e.to_string());
         assert_eq!(of("\u{1e}{}"), Ok(Form::Sequence(0x1e)));
         assert_eq!(of("{\"qlog_version\":\"0.3\"}\n{}"), Ok(Form::Sequence(b'\n')));

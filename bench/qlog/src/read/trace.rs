@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_in_all_formats_and_units() {
+    fn event_times_are_read_in_all_formats_and_units() {
         let of = |key: &str, settings: Value| {
             let mut trace = Trace::default();
             trace.set(key, &settings);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn event_names_of_all_drafts_are_read() {
+    fn event_names_of_all_qlog_drafts_are_read() {
         let mut trace = Trace::default();
         let mut name = |record: Value| {
             trace.time(&record).map_err(str::to_owned)?;

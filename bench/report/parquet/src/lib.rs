@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dataset_round_trips_through_parquet() {
+    fn dataset_round_trips_through_parquet() {
         let record = |name: &str, more: fathom_report::Record| {
             [vec![("name".to_owned(), Value::from(name))], more].concat()
         };
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn datasets_written_in_pieces_form_one_file() {
+    fn parquet_data_written_in_pieces_form_one_file() {
         let columns = [("name", Kind::Text), ("n", Kind::Whole), ("x_ms", Kind::Number)];
         let row = |name: &str, n: u64, x: Option<f64>| {
             vec![Value::from(name), Value::from(n), Value::measured(x)]

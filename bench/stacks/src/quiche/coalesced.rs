@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_rtt_packets_are_found_behind_long_headers() {
+    fn one_rtt_packets_are_found_behind_long_header_packets() {
         let handshake = [&[0xe0, 0, 0, 0, 1, 2, 7, 7, 1, 9, 0x40, 5][..], &[3; 5]].concat();
         let initial = [&[0xc0, 0, 0, 0, 1, 0, 0, 2, 8, 8, 4][..], &[3; 4]].concat();
         let mut both = [&initial[..], &handshake, &[0x41, 1, 2]].concat();

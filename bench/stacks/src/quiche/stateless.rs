@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_retry_token_is_bound_to_client_and_lifetime() {
+    fn retry_token_is_valid_only_for_its_client_and_lifetime() {
         let tokens_of = |key: [u8; 32]| RetryTokens::new(hmac::Key::new(hmac::HMAC_SHA256, &key));
         let (tokens, now) = (tokens_of([1; 32]), Duration::from_secs(100));
         let client: SocketAddr = "192.0.2.1:4000".parse().unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_negotiated_for_ids_of_any_length() {
+    fn version_negotiation_accepts_connection_ids_of_any_length() {
         for (asked, client) in [(0, 0), (8, 0), (20, 20), (255, 255)] {
             let (asked, client) = (vec![1; asked], vec![2; client]);
             let with = |begin: &[u8], first: &[u8], second: &[u8]| {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_smaller_than_the_initial() {
+    fn refusal_packet_is_smaller_than_the_initial_packet() {
         let longest = refusal(&[7; 20], &[9; 20]).unwrap();
         assert!(longest.len() < 100, "{}", longest.len());
     }

@@ -1,4 +1,5 @@
-//! The fits, the model's statistics at rate 100, and the properties guaranteed for a seed.
+//! Tests of the fits, of the model's statistics at rate 100, and of the properties guaranteed for a
+//! seed.
 
 use super::*;
 
@@ -22,7 +23,7 @@ fn median<T: Ord + Copy>(values: impl Iterator<Item = T>) -> T {
 }
 
 #[test]
-fn gap_shape_and_noise_follow_the_rate() {
+fn packmime_gap_shape_and_noise_depend_on_the_rate() {
     for (rate, shape, nu) in [
         (1.0, 0.5607, 0.5575),
         (10.0, 0.7572, 0.7657),
@@ -37,7 +38,7 @@ fn gap_shape_and_noise_follow_the_rate() {
 }
 
 #[test]
-fn rates_without_a_model_are_refused() {
+fn rates_outside_the_packmime_model_are_refused() {
     for rate in [f64::NAN, f64::INFINITY, -1.0, 0.0, 0.09, 1.1e6] {
         let refused = PackMime::new(rate, 1, Options::default()).err().expect("refused");
         assert!(refused.to_string().contains("give a rate from 0.1 to 1000000"), "{refused}");
@@ -70,7 +71,7 @@ fn download_share_matches_the_run_lengths() {
 /// The sizes have infinite variance (tail index about 1.2). Their limiting mean is 8639 B, and a
 /// pool of this size still deviates by several per cent. Sync-TCP's own run had 7256 B.
 #[test]
-fn response_sizes_match_the_model_at_rate_100() {
+fn response_sizes_match_the_packmime_model_at_rate_100() {
     let requests = pooled(10, 20_000);
     let middle = median(requests.iter().map(|r| r.response_bytes));
     let mean =
@@ -82,10 +83,10 @@ fn response_sizes_match_the_model_at_rate_100() {
 }
 
 /// Sync-TCP §4.2 reports 15 ms, 78 ms and more than 9 s over its topology of 14 ms. The largest of
-/// 200,000 values varies widely. In about 98% of pools the server's part of the largest value is
-/// one that is exceeded with a probability of 4.6/n to 0.01/n, which is 6.5 s to 17 s.
+/// 200,000 values varies widely. In about 98% of pools, the server's part of the largest value is
+/// exceeded with a probability of 4.6/n to 0.01/n, so it is 6.5 s to 17 s.
 #[test]
-fn rtts_match_the_model_at_rate_100() {
+fn rtts_match_the_packmime_model_at_rate_100() {
     let requests = pooled(10, 20_000);
     let ms = |d: Duration| (d + Duration::from_millis(14)).as_secs_f64() * 1e3;
     let min = ms(requests.iter().map(WebRequest::rtt).min().unwrap());
@@ -97,14 +98,14 @@ fn rtts_match_the_model_at_rate_100() {
 }
 
 #[test]
-fn request_sizes_keep_their_median_under_correlation() {
+fn correlation_does_not_change_the_median_request_size() {
     let requests = pooled(10, 20_000);
     let middle = median(requests.iter().map(|r| r.request_bytes));
     assert!((415..430).contains(&middle), "{middle}");
 }
 
 #[test]
-fn arrivals_keep_the_requested_rate() {
+fn web_arrivals_keep_the_requested_rate() {
     for rate in [10.0, 100.0, 400.0] {
         let (mut seconds, mut gaps) = (0.0, 0.0);
         for seed in 0..6 {
@@ -137,7 +138,7 @@ fn same_seed_gives_the_same_requests() {
 
 /// Every published seed changes its meaning if these values change.
 #[test]
-fn requests_of_a_seed_never_change() {
+fn random_numbers_of_a_seed_never_change_between_versions() {
     let mut first = stream(1, Quantity::Gaps);
     let mut second = stream(1, Quantity::Requests);
     let drawn: [u64; 2] = [first.random(), second.random()];
@@ -145,7 +146,7 @@ fn requests_of_a_seed_never_change() {
 }
 
 #[test]
-fn option_changes_only_its_own_quantity() {
+fn traffic_option_changes_only_its_own_quantity() {
     let plain = traffic(100.0, 5, Options::default());
     let changed = traffic(
         100.0,
@@ -188,7 +189,7 @@ fn poisson_arrivals_have_independent_exponential_gaps() {
 /// Calibration requires that the bytes requested per second follow the rate, despite the heavy
 /// tail.
 #[test]
-fn load_rises_smoothly_with_the_rate() {
+fn web_load_rises_smoothly_with_the_rate() {
     let load = |rate: f64| {
         let requests: Vec<_> = traffic(rate, 9, Options::default()).take(20_000).collect();
         let bytes: u64 = requests.iter().map(|r| r.response_bytes).sum();

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_unknown_to_http_are_passed_on() {
+    fn noq_errors_unknown_to_h3_are_passed_on_as_undefined() {
         is_undefined(ConnectionError::VersionMismatch);
         is_undefined(ConnectionError::Reset);
         is_undefined(ConnectionError::LocallyClosed);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_too_large_for_quic_is_an_internal_error() {
+    fn error_code_too_large_for_quic_becomes_internal_error() {
         assert_eq!(code(0x10c).into_inner(), 0x10c);
         assert_eq!(code((1 << 62) - 1).into_inner(), (1 << 62) - 1);
         // H3_INTERNAL_ERROR (RFC 9114 §8.1).

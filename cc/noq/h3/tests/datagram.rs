@@ -1,4 +1,4 @@
-//! HTTP datagrams in both directions.
+//! Tests of HTTP datagrams in both directions.
 #![cfg(feature = "datagram")]
 
 use crate::common;
@@ -28,7 +28,7 @@ fn datagram(payload: Bytes) -> h3_datagram::datagram::EncodedDatagram<Bytes> {
 }
 
 #[tokio::test]
-async fn datagrams_of_a_request_go_both_ways() {
+async fn datagrams_of_a_request_travel_in_both_directions() {
     within(async {
         let pair = pair().await;
         let mut server = h3::server::builder()
@@ -65,7 +65,7 @@ async fn datagrams_of_a_request_go_both_ways() {
 }
 
 #[tokio::test]
-async fn unsendable_datagrams_fail_with_a_reason() {
+async fn datagrams_that_cannot_be_sent_fail_with_a_reason() {
     within(async {
         let mut none = noq::TransportConfig::default();
         none.datagram_receive_buffer_size(None);
@@ -78,7 +78,7 @@ async fn unsendable_datagrams_fail_with_a_reason() {
         let refused = send.send_datagram(datagram(body(100_000)));
         assert!(matches!(refused, Err(SendDatagramErrorIncoming::TooLarge)), "{refused:?}");
 
-        // A waiting receiver learns about the end, and so does the next sender.
+        // A waiting receiver gets the error of the closed connection, and so does the next sender.
         let (mut back, mut recv) = ends(&pair.server);
         let waiting =
             tokio::spawn(async move { poll_fn(|cx| recv.poll_incoming_datagram(cx)).await });

@@ -69,7 +69,7 @@ fn window(bytes: u16) -> TransportConfig {
 }
 
 #[tokio::test]
-async fn the_server_sees_the_code_of_a_request_reset_mid_body() {
+async fn server_sees_the_code_of_a_request_reset_mid_body() {
     within(async {
         let pair = pair().await;
         let mut server = server(&pair.server).await;
@@ -87,7 +87,7 @@ async fn the_server_sees_the_code_of_a_request_reset_mid_body() {
 }
 
 #[tokio::test]
-async fn the_client_sees_the_code_of_a_response_reset_mid_body() {
+async fn client_sees_the_code_of_a_response_reset_mid_body() {
     within(async {
         let pair = pair().await;
         let mut server = server(&pair.server).await;
@@ -105,7 +105,7 @@ async fn the_client_sees_the_code_of_a_response_reset_mid_body() {
 }
 
 #[tokio::test]
-async fn the_client_sees_the_code_of_a_request_the_server_stops() {
+async fn client_sees_the_code_with_which_server_stops_a_request() {
     within(async {
         let pair = pair_with(window(1_000), TransportConfig::default()).await;
         let mut server = server(&pair.server).await;
@@ -186,7 +186,7 @@ async fn stopping_a_body_fails_the_stream_but_not_the_connection() {
 /// A FIN in the middle of a frame would be taken for the end of the body, or would end the
 /// connection.
 #[tokio::test]
-async fn a_response_dropped_in_the_middle_of_a_frame_is_reset() {
+async fn response_dropped_in_the_middle_of_a_frame_is_reset() {
     within(async {
         let pair = pair_with(TransportConfig::default(), window(1_000)).await;
         let mut server = server(&pair.server).await;
@@ -217,7 +217,7 @@ async fn a_response_dropped_in_the_middle_of_a_frame_is_reset() {
 }
 
 #[tokio::test]
-async fn a_cancelled_send_affects_only_its_stream() {
+async fn cancelled_send_affects_only_its_stream() {
     within(async {
         let pair = pair_with(window(1_000), TransportConfig::default()).await;
         let mut server = server(&pair.server).await;
@@ -254,9 +254,9 @@ async fn a_cancelled_send_affects_only_its_stream() {
 }
 
 #[tokio::test]
-async fn close_codes_reach_the_other_side() {
+async fn close_codes_reach_the_peer() {
     within(async {
-        // Closed by the client, on the noq connection. The server sees the code on a request, too.
+        // The client closes the noq connection. The server sees the code on a request, too.
         let pair = pair().await;
         let mut server_end = server(&pair.server).await;
         let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
@@ -265,7 +265,7 @@ async fn close_codes_reach_the_other_side() {
         pair.client.close(0x10f_u32.into(), b"because");
         closed(&lost(stream.recv_data().await.err().expect("closed")), 0x10f);
         closed(&server_end.accept().await.err().expect("closed"), 0x10f);
-        // The side that closed knows that it closed itself.
+        // The client is told that it closed the connection itself.
         let own = driver.await.expect("no panic");
         let ConnectionError::Remote { 0: ConnectionErrorIncoming::Undefined(inner), .. } = own
         else {
@@ -273,7 +273,7 @@ async fn close_codes_reach_the_other_side() {
         };
         assert_eq!(inner.downcast_ref(), Some(&noq::ConnectionError::LocallyClosed));
 
-        // Closed by the server, by h3 itself.
+        // The server's h3 closes the connection.
         let pair = common::pair().await;
         let server_end = server(&pair.server).await;
         let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
@@ -287,7 +287,7 @@ async fn close_codes_reach_the_other_side() {
         closed(&error, Code::H3_NO_ERROR.value());
         assert!(error.is_h3_no_error());
 
-        // Closed by the client, by h3 itself, because its last handle is gone.
+        // The client's h3 closes the connection, because the last handle of the client is dropped.
         let pair = common::pair().await;
         let mut server_end = server(&pair.server).await;
         let (requests, driver) = open(Connection::new(pair.client.clone())).await;
@@ -328,7 +328,7 @@ async fn goaway_finishes_open_requests_and_refuses_new_ones() {
 
 /// RFC 9114 §5.2: requests after the last one that GOAWAY permits are rejected.
 #[tokio::test]
-async fn a_request_that_crosses_goaway_is_rejected() {
+async fn request_sent_while_goaway_is_in_flight_is_rejected() {
     within(async {
         let pair = pair().await;
         let mut server = server(&pair.server).await;
@@ -362,7 +362,7 @@ fn timed_out(error: &ConnectionError) {
 }
 
 #[tokio::test]
-async fn a_client_whose_server_falls_silent_times_out() {
+async fn client_times_out_if_the_server_falls_silent() {
     within(async {
         let clock = ManualClock::new();
         let pair = pair_on(idle(), idle(), Arc::new(clock.clone())).await;
@@ -384,7 +384,7 @@ async fn a_client_whose_server_falls_silent_times_out() {
 }
 
 #[tokio::test]
-async fn a_server_whose_client_vanishes_times_out() {
+async fn server_times_out_if_the_client_vanishes() {
     within(async {
         let (tls, clock) = (tls(), ManualClock::new());
         let endpoint = noq_server_on(&tls, idle(), Arc::new(clock.clone()));
@@ -405,7 +405,7 @@ async fn a_server_whose_client_vanishes_times_out() {
                 reset.await.expect("the request is there");
                 (requests, stream)
             });
-            // The tasks end first, so that no close is sent when the handles are dropped.
+            // End the tasks first, so that no close is sent when the handles are dropped.
             drop(runtime);
             drop(left);
         });

@@ -39,7 +39,7 @@ async fn download_and_upload<O: quic::OpenStreams<Bytes>>(mut requests: SendRequ
 }
 
 #[tokio::test]
-async fn a_quinn_client_talks_to_a_noq_server() {
+async fn quinn_client_exchanges_requests_with_a_noq_server() {
     within(async {
         let tls = tls();
         let server = noq_server(&tls, noq::TransportConfig::default());
@@ -61,7 +61,7 @@ async fn a_quinn_client_talks_to_a_noq_server() {
 }
 
 #[tokio::test]
-async fn a_noq_client_talks_to_a_quinn_server() {
+async fn noq_client_exchanges_requests_with_a_quinn_server() {
     within(async {
         let tls = tls();
         let server = quinn_server(&tls);

@@ -1,4 +1,4 @@
-//! Requests and responses over real sockets on loopback.
+//! Tests of requests and responses over real sockets on loopback.
 
 use crate::common;
 
@@ -24,7 +24,7 @@ async fn responses_of_any_length_arrive_whole() {
 }
 
 #[tokio::test]
-async fn a_request_body_arrives_whole() {
+async fn request_body_arrives_whole() {
     within(async {
         let pair = pair().await;
         tokio::spawn(serve(Connection::new(pair.server.clone())));
@@ -63,7 +63,7 @@ async fn fifty_requests_share_a_connection() {
 
 /// The server allows one request at a time, so 49 of 50 requests wait for their turn.
 #[tokio::test]
-async fn requests_wait_for_the_peer_to_allow_a_stream() {
+async fn requests_wait_until_the_peer_allows_a_stream() {
     within(async {
         let mut one = noq::TransportConfig::default();
         one.max_concurrent_bidi_streams(1u8.into());
@@ -87,7 +87,7 @@ async fn requests_wait_for_the_peer_to_allow_a_stream() {
 
 /// The windows hold a hundredth of the body, so writes and reads stop and resume many times.
 #[tokio::test]
-async fn bodies_pass_through_small_windows() {
+async fn bodies_larger_than_the_windows_arrive_whole() {
     within(async {
         let small = || {
             let mut small = noq::TransportConfig::default();

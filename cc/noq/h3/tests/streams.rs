@@ -113,7 +113,7 @@ async fn pending_writes_are_woken_and_cancelled_writes_lose_no_data() {
 }
 
 #[tokio::test]
-async fn a_stream_can_be_stopped_during_a_read() {
+async fn stream_can_be_stopped_during_a_read() {
     within(async {
         let pair = pair().await;
         let [(mut send, _), (_, mut recv)] = stream(&pair).await;
@@ -135,7 +135,7 @@ async fn a_stream_can_be_stopped_during_a_read() {
 }
 
 #[tokio::test]
-async fn a_reset_never_looks_like_a_clean_end() {
+async fn stream_reset_never_looks_like_a_clean_end() {
     within(async {
         let pair = pair().await;
         let [(mut send, _), (_, mut recv)] = stream(&pair).await;
@@ -175,7 +175,7 @@ async fn error_codes_above_62_bits_arrive_as_internal_errors() {
 /// RFC 9000 §2.1: the client's bidirectional streams are 0, 4 and 8, and its unidirectional streams
 /// 2 and 6. The server's streams are 1 and 3.
 #[tokio::test]
-async fn stream_ids_are_those_of_quic() {
+async fn stream_ids_match_those_of_quic() {
     within(async {
         let pair = pair().await;
         let mut client = opener(&pair.client);
@@ -210,7 +210,7 @@ async fn stream_ids_are_those_of_quic() {
 }
 
 #[tokio::test]
-async fn a_cancelled_accept_or_open_loses_no_stream() {
+async fn cancelled_accept_or_open_loses_no_stream() {
     within(async {
         let mut one = noq::TransportConfig::default();
         one.max_concurrent_bidi_streams(1u8.into());

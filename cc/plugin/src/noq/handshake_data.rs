@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handshake_data_is_converted_to_the_type_of_noq() {
+    fn handshake_data_are_converted_to_the_type_of_noq() {
         for name in ["h3", "other"] {
             let data = to_noq(crate::HandshakeData {
                 protocol: Some(name.as_bytes().to_vec()),

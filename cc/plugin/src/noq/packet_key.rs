@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_ids_up_to_32_bits_are_read() {
+    fn path_ids_of_up_to_32_bits_are_read() {
         for id in [0, 1, 63, 64, 16_383, 16_384, 1 << 30, u32::MAX] {
             assert_eq!(number(PathId::from(id)), id);
         }

@@ -71,7 +71,7 @@ fn path_acks_are_found_between_other_frames() {
 }
 
 #[test]
-fn an_unknown_frame_ends_parsing() {
+fn unknown_frame_ends_parsing() {
     let unknown = [&OURS[..], &[0x02, 9, 0, 0, 0], &[0x40, 0x7b, 1, 2, 3], &OURS[..]].concat();
     let found = found(&unknown);
     assert!(found.ranges().eq(std::iter::once(0..8)));
@@ -80,9 +80,10 @@ fn an_unknown_frame_ends_parsing() {
 }
 
 #[test]
-fn a_single_stream_frame_needs_no_parsing() {
+fn payload_of_a_single_stream_frame_is_not_parsed() {
     for ty in 0x00..=0xff_u8 {
-        // Stream 0, offset or data, then bytes that would be a PING or a timestamp frame.
+        // The payload has stream 0, an offset or data, and then bytes that would be a PING or a
+        // timestamp frame.
         let payload = [&[ty, 0, 1][..], &OURS].concat();
         let walked = found(&payload);
         if is_one_stream_frame(&payload) {
@@ -91,8 +92,8 @@ fn a_single_stream_frame_needs_no_parsing() {
         }
     }
     assert!(is_one_stream_frame(&[0x08, 0]) && is_one_stream_frame(&[0x0d, 0, 0]));
-    // Stream 4, offset 1000 if the frame has one, then 3 bytes to the end; or a length that is
-    // one byte too short or too long.
+    // The frames have stream 4, the offset 1000 if they have an offset, and then 3 bytes to the
+    // end. In the other frames, the length is one byte too short or too long.
     for frame in [&[0x0a, 4][..], &[0x0e, 4, 0x43, 0xe8], &[0x0f, 4, 0x43, 0xe8]] {
         assert!(is_one_stream_frame(&[frame, &[3, 7, 7, 7]].concat()));
         assert!(!is_one_stream_frame(&[frame, &[2, 7, 7, 7]].concat()));
@@ -106,7 +107,7 @@ fn a_single_stream_frame_needs_no_parsing() {
 }
 
 #[test]
-fn truncated_path_acks_end_parsing() {
+fn truncated_path_ack_ends_parsing() {
     let whole = [0x3f, 0x00, 0x07, 0x01, 0x00, 0x00, 0x06, 0x00, 0x02];
     assert_eq!(found(&whole).acks().count(), 1);
     for len in 1..whole.len() {
@@ -122,7 +123,7 @@ fn truncated_path_acks_end_parsing() {
 }
 
 #[test]
-fn a_frame_that_was_not_negotiated_is_an_error() {
+fn extension_frame_that_was_not_negotiated_is_an_error() {
     assert!(try_found(&OURS, &NegotiatedExtensions::default()).is_none());
     assert!(try_found(&OURS.repeat(5), &LEAN).is_none());
     assert!(try_found(&OURS.repeat(4), &LEAN).is_some());
@@ -163,7 +164,7 @@ fn trailing_padding_is_hidden_from_the_stack() {
 }
 
 #[test]
-fn the_largest_of_several_timestamps_counts() {
+fn largest_of_several_timestamps_in_a_packet_is_used() {
     let payload = [0x42, 0xf5, 0x05, 0x01, 0x42, 0xf5, 0x40, 0xff, 0x42, 0xf5, 0x07];
     let found = try_found(&payload, &TIMESTAMPS).expect("negotiated");
     assert_eq!(found.timestamp, Some(Timestamp { scaled: 0xff }));
@@ -180,7 +181,7 @@ const RECEIVED: &[u8] = &[0x83, 0x17, 0x83, 0x08, 9, 1, 0, 9, 1, 0, 2, 1, 0, 2, 
 const ITS_ACK: &[u8] = &[0x03, 9, 1, 0, 9, 1, 0, 2];
 
 #[test]
-fn the_stack_sees_a_plain_ack_without_receive_timestamps() {
+fn stack_sees_a_plain_ack_without_receive_timestamps() {
     let seen = |payload: &[u8]| {
         let found = try_found(payload, &RECEIPTS).expect("negotiated");
         let mut payload = payload.to_vec();

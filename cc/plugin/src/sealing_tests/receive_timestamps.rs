@@ -35,7 +35,7 @@ fn opened(pair: &mut Pair, frames: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_ack_carries_receive_timestamps() {
+fn ack_frame_carries_receive_timestamps() {
     let mut pair = Pair::offering([RECEIVE; 2]);
     assert_eq!(pair.seal.tag_len(), TAG, "nothing arrived");
     pair.clock.set(10);
@@ -44,7 +44,7 @@ fn an_ack_carries_receive_timestamps() {
     pair.clock.set(12);
     pair.receive(&stream(100));
     assert_eq!(pair.seal.tag_len(), TAG + 10);
-    // Packets 1 and 0 arrived 12 and 2 ms less after the epoch.
+    // Packet 1 arrived 12 ms after the epoch, and packet 0 arrived 2 ms earlier.
     let tail = ints(&[1, 0, 2, 12_000, 2_000]);
     assert_eq!(
         opened(&mut pair, &ack(1)),
@@ -64,7 +64,7 @@ fn an_ack_carries_receive_timestamps() {
 }
 
 #[test]
-fn a_packet_without_an_ack_uses_up_the_reserved_room() {
+fn packet_without_an_ack_uses_up_the_reserved_room() {
     let mut pair = Pair::offering([RECEIVE; 2]);
     pair.receive(PING);
     let room = pair.seal.tag_len() - TAG;
@@ -77,8 +77,8 @@ fn a_packet_without_an_ack_uses_up_the_reserved_room() {
 }
 
 #[test]
-fn a_full_packet_keeps_its_frames() {
-    // Ranges of one packet each, from 400 down.
+fn full_packet_with_receive_timestamps_keeps_its_frames() {
+    // The frame has ranges of one packet each, from packet 400 down.
     let ranges = 60;
     let gaps: Vec<u64> = std::iter::repeat_n([0, 0], ranges).flatten().collect();
     for ecn in [&[][..], &[7, 0, 3]] {
@@ -111,7 +111,7 @@ fn a_full_packet_keeps_its_frames() {
 }
 
 #[test]
-fn a_budget_bounds_receive_timestamps() {
+fn budget_bounds_the_number_of_receive_timestamps() {
     let mut pair = Pair::offering([RECEIVE; 2]);
     let mut written = 0;
     for packet in 0..2_000 {
@@ -121,12 +121,12 @@ fn a_budget_bounds_receive_timestamps() {
         assert!(sent - written <= 1);
         written = sent;
     }
-    // 512 times ten bytes, because the clock stands still.
+    // The budget allows 512 times ten bytes, because the clock stands still.
     assert!((450..800).contains(&written), "{written}");
 }
 
 #[test]
-fn reserved_room_is_constant_with_datagrams() {
+fn reserved_room_is_constant_with_application_datagrams() {
     let datagrams = Extension { datagrams: true, ..RECEIVE };
     let mut pair = Pair::offering([datagrams, RECEIVE]);
     let tag = pair.seal.tag_len();
@@ -171,7 +171,7 @@ fn delays(held: u64, grown: u64) -> Vec<i64> {
 }
 
 #[test]
-fn receive_timestamps_give_the_delay_of_acked_packets() {
+fn receive_timestamps_give_the_delay_of_acknowledged_packets() {
     for held in [0, 5, 40] {
         for (step, delay) in delays(held, 7).into_iter().enumerate() {
             let queued = if step < 4 { 0 } else { 7_000_000 };
@@ -184,7 +184,7 @@ fn receive_timestamps_give_the_delay_of_acked_packets() {
 }
 
 #[test]
-fn unrequested_frames_empty_the_payload() {
+fn unrequested_receive_timestamps_empty_the_payload() {
     let frame = ints(&[0x317_8307, 0, 0, 0, 0, 1, 0, 1, 9]);
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
     for offers in [[lean, RECEIVE], [lean; 2], [timestamp(EnableTimestamp::Both); 2]] {
@@ -209,7 +209,7 @@ fn unrequested_frames_empty_the_payload() {
 }
 
 #[test]
-fn a_peer_may_send_receive_timestamps_without_receiving_any() {
+fn peer_may_send_receive_timestamps_without_receiving_any() {
     let mut pair = Pair::offering([RECEIVE, Extension::OFF]);
     let report = pair.state.monitor().report();
     assert_eq!(
@@ -228,7 +228,7 @@ fn a_peer_may_send_receive_timestamps_without_receiving_any() {
 }
 
 #[test]
-fn malformed_frames_reach_the_stack_as_they_are() {
+fn malformed_receive_timestamps_reach_the_stack_unchanged() {
     let frame = ints(&[0x317_8307, 9, 0, 0, 9, 1, 0, 2, 900, 7]);
     let mut pair = Pair::offering([RECEIVE; 2]);
     for cut in 1..frame.len() {
@@ -237,7 +237,7 @@ fn malformed_frames_reach_the_stack_as_they_are() {
             "cut to {cut}"
         );
     }
-    // A packet below packet 0; counts beyond the payload; a type in eight bytes.
+    // The frames have a packet below packet 0, counts beyond the payload, or a type in eight bytes.
     for frame in [
         ints(&[0x317_8307, 1, 0, 0, 0, 1, 2, 0]),
         ints(&[0x317_8307, 1, 0, 0, 0, 1 << 60, 0, 1, 9]),
@@ -257,7 +257,8 @@ fn impossible_receive_times_are_ignored() {
         pair.send(PING, 0);
     }
     pair.clock.set(60);
-    // Times before the epoch, packets never sent, more timestamps than requested.
+    // The frames have times before the epoch, packets that were never sent, or more timestamps than
+    // requested.
     let many: Vec<u64> = std::iter::repeat_n(0, 62).collect();
     for frame in [
         ints(&[0x317_8307, 3, 0, 0, 0, 1, 0, 2, 5, 9]),
@@ -277,7 +278,7 @@ proptest! {
     /// Whatever arrives in between, and whatever is trimmed, the peer's stack reads the frames that
     /// our stack wrote.
     #[test]
-    fn the_peer_reads_the_frames_that_were_sealed(
+    fn peer_reads_exactly_the_frames_that_were_sealed(
         datagrams in any::<bool>(),
         shaped in any::<bool>(),
         max_per_ack in 1..70u64,

@@ -27,7 +27,7 @@ fn full_packets_leave_at_the_requested_size() {
 }
 
 #[test]
-fn nothing_is_trimmed_before_the_first_ack() {
+fn packets_are_not_trimmed_before_the_first_ack() {
     let mut pair = Pair::new(None, false);
     pair.request(1_200, 500, 20);
     let frames = stream(pair.capacity(1_200));
@@ -39,7 +39,7 @@ fn nothing_is_trimmed_before_the_first_ack() {
 }
 
 #[test]
-fn small_packets_keep_the_sample_for_header_protection() {
+fn small_packets_are_long_enough_for_header_protection() {
     let mut pair = Pair::confirmed(None);
     pair.request(1_200, 250, 0);
     let header = pair.header();
@@ -50,7 +50,7 @@ fn small_packets_keep_the_sample_for_header_protection() {
 }
 
 #[test]
-fn path_frames_probes_and_unknown_frames_keep_their_size() {
+fn packets_with_path_frames_or_unknown_frames_keep_their_size() {
     let mut pair = Pair::confirmed(Some(Offer::Lean));
     pair.request(1_200, 500, 20);
     for ty in [0x1a, 0x1b] {
@@ -61,7 +61,7 @@ fn path_frames_probes_and_unknown_frames_keep_their_size() {
         assert_eq!(read[..frames.len()], frames);
         assert!(read[frames.len()..].iter().all(|byte| *byte == 0));
     }
-    // An MTU probe.
+    // This packet is an MTU probe.
     let (len, release, read) = pair.send(PING, 1_452);
     assert_eq!((len, release, unpadded(&read)[0]), (1_452, None, 0x01));
     // A STREAM frame without a length fills the rest of a packet with a challenge.
@@ -70,17 +70,18 @@ fn path_frames_probes_and_unknown_frames_keep_their_size() {
     assert_eq!((len, unpadded(&read)), (1_200, &frames[..]));
     let (_, packet) = pair.build(&[0x40, 0x7f, 1, 2, 3], 0);
     assert!(pair.registry.read(&packet).is_none(), "a frame of an unknown extension");
-    // PATH_ACK is known: path 1, largest 3, no delay, one range of one packet.
+    // A PATH_ACK frame is known. This one has path 1, largest packet 3, no delay, and one range of
+    // one packet.
     let (len, _, _) = pair.send(&[0x3e, 0x01, 0x03, 0x00, 0x00, 0x00], 0);
     assert_eq!(len, pair.header() + 6 + TAG);
 }
 
 #[test]
-fn an_empty_trimmed_packet_suspends_trimming() {
+fn empty_trimmed_packet_suspends_trimming() {
     let mut pair = Pair::confirmed(None);
     pair.request(1_200, 250, 0);
     assert_eq!(pair.seal.tag_len(), TAG + 950);
-    // The stack wanted to send, but nothing fitted.
+    // The stack wanted to send frames, but no frame fitted into the packet.
     pair.send(&[], 0);
     assert_eq!(pair.seal.tag_len(), TAG);
     pair.request(1_200, 250, 0);
@@ -88,7 +89,7 @@ fn an_empty_trimmed_packet_suspends_trimming() {
 }
 
 #[test]
-fn packets_keep_their_order_and_a_close_does_not_wait() {
+fn delayed_packets_keep_their_order_and_close_is_not_delayed() {
     let mut pair = Pair::confirmed(None);
     pair.clock.set(100);
     pair.request(1_200, 1_200, 20);
@@ -121,7 +122,7 @@ fn packets_keep_their_order_and_a_close_does_not_wait() {
 }
 
 #[test]
-fn send_delay_is_that_of_the_acked_packet() {
+fn send_delay_reported_with_an_ack_is_that_of_the_acked_packet() {
     let mut pair = Pair::confirmed(None);
     let (at, ms) = (Time::from_millis, Duration::from_millis);
     pair.clock.set(90);
@@ -146,7 +147,7 @@ fn send_delay_is_that_of_the_acked_packet() {
 }
 
 #[test]
-fn trim_is_per_connection_and_send_delay_per_path() {
+fn trim_is_set_per_connection_and_send_delay_per_path() {
     let mut pair = Pair::confirmed(None);
     let request = |path, size: usize, send_delay| ShapingRequest {
         path: Some(path),
@@ -171,7 +172,7 @@ fn trim_is_per_connection_and_send_delay_per_path() {
 fn reserved_room_is_constant_with_application_datagrams() {
     let mut pair = Pair::new(Some(Offer::Lean), true);
     let tag = pair.seal.tag_len();
-    // The trailer (26), four bytes of payload, and the timestamp frame.
+    // The room is that of the trailer (26 bytes), four bytes of payload, and the timestamp frame.
     assert_eq!(tag, TAG + FRAME + 30);
     // 0-RTT packets reserve the room that the longest frame may need.
     assert_eq!(pair.state.zero_rtt_padding(), 16 + 30);
@@ -184,7 +185,7 @@ fn reserved_room_is_constant_with_application_datagrams() {
 }
 
 #[test]
-fn an_endpoint_without_a_shaping_socket_loses_five_packets() {
+fn endpoint_without_a_shaping_socket_loses_only_five_packets() {
     let mut pair = Pair::confirmed(None);
     pair.request(1_200, 500, 0);
     let opens = |pair: &mut Pair| {

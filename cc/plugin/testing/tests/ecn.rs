@@ -1,5 +1,5 @@
-//! Marks on the path reach the controller on every pair of stacks: first the counts with the
-//! acknowledgements, then the congestion event.
+//! Tests that marks on the path reach the controller on every pair of stacks. The counts come with
+//! the acknowledgements, and the congestion event comes after them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,8 +29,8 @@ impl ControllerConfig for NeedsCounts {
     }
 }
 
-/// Event at the controller, without sent packets: a batch with its CE count (`None` without
-/// counts), or a congestion event.
+/// Event at the controller: a batch of acknowledgements with its CE count (`None` without counts),
+/// or a congestion event. Sent packets are left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Received {
     Batch(fathom_cc::Time, Option<u64>),
@@ -51,7 +51,7 @@ fn received(log: &Log) -> Vec<Received> {
 }
 
 #[tokio::test]
-async fn ecn_counts_arrive_with_acks_and_marks_after_them() {
+async fn ecn_counts_arrive_with_acks_before_congestion_events() {
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
     for on in EVERY {
         for server in [SideConfig::with_plugin("reno", lean), SideConfig::stock()] {

@@ -1,5 +1,5 @@
-//! The integration tests of both plug-ins as one program, which links only once. Each file here is
-//! a module.
+//! Integration tests of both plug-ins, built as one program so that they link only once. Each file
+//! is a module.
 
 mod ecn;
 mod real;

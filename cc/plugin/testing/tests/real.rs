@@ -1,5 +1,5 @@
-//! Tests of the plug-ins over real sockets on loopback, between all stacks, with a plug-in and
-//! stock.
+//! Tests of the plug-ins over real sockets on loopback, between all stacks, and between endpoints
+//! with a plug-in and stock endpoints.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ async fn paper_mode_stamps_every_packet_and_lean_mode_few() {
 }
 
 #[tokio::test]
-async fn stock_peers_work_and_never_see_a_frame() {
+async fn stock_peers_never_receive_an_extension_frame() {
     for on in EVERY {
         let with_plugin = || SideConfig::with_plugin("sync:signal=either", LEAN);
         let (client, server) = run(on, with_plugin(), SideConfig::stock()).await;
@@ -80,7 +80,7 @@ async fn stock_peers_work_and_never_see_a_frame() {
 }
 
 #[tokio::test]
-async fn a_disabled_extension_is_not_negotiated() {
+async fn disabled_extension_is_not_negotiated() {
     for on in WITH_NOQ {
         for (client, server) in [(LEAN, OFF), (OFF, LEAN)] {
             let (client, server) = run(
@@ -98,7 +98,8 @@ async fn a_disabled_extension_is_not_negotiated() {
 
 #[tokio::test]
 async fn malformed_sync_parameter_is_a_transport_parameter_error() {
-    // Value 4 (echoes without stamps); a second byte after the value; the parameter twice.
+    // The parameters have the value 4 (echoes without stamps), have a second byte after the value,
+    // or occur twice.
     const BAD: [&[u8]; 3] = [
         &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x04],
         &[0xbd, 0xcf, 0x82, 0xec, 0x02, 0x03, 0x00],
@@ -119,7 +120,7 @@ async fn malformed_sync_parameter_is_a_transport_parameter_error() {
 }
 
 #[tokio::test]
-async fn timestamps_are_used_if_one_side_has_nothing_else() {
+async fn timestamp_frames_are_used_if_one_side_supports_no_other() {
     for on in EVERY {
         for (client, server) in [(ANY, TIMESTAMP), (TIMESTAMP, ANY), (TIMESTAMP, TIMESTAMP)] {
             let side = |extension| SideConfig::with_plugin("sync", extension);
@@ -136,7 +137,7 @@ async fn timestamps_are_used_if_one_side_has_nothing_else() {
 }
 
 #[tokio::test]
-async fn receive_timestamps_are_used_if_one_side_has_nothing_else() {
+async fn receive_timestamps_are_used_if_one_side_supports_no_other() {
     for on in EVERY {
         for (client, server) in [(RECEIVE, RECEIVE), (EVERYTHING, RECEIVE), (RECEIVE, EVERYTHING)] {
             let side = |extension| SideConfig::with_plugin("sync", extension);
@@ -154,7 +155,7 @@ async fn receive_timestamps_are_used_if_one_side_has_nothing_else() {
 
 #[tokio::test]
 async fn impossible_receive_timestamps_are_dropped_without_effect() {
-    // The same time repeatedly; the largest time; a time close to the epoch.
+    // The frames have the same time repeatedly, the largest time, or a time close to the epoch.
     const ABSURD: [&[u8]; 3] = [
         &[1, 0, 1, 0x80, 0x00, 0xf4, 0x24],
         &[1, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
@@ -178,7 +179,7 @@ async fn impossible_receive_timestamps_are_dropped_without_effect() {
 
 #[tokio::test]
 async fn unreadable_receive_timestamps_close_the_connection() {
-    // Packets below packet 0; more timestamps than there are bytes.
+    // The frames have packets below packet 0, or more timestamps than there are bytes.
     for raw in [&[1, 0x80, 0xff, 0xff, 0xff, 1, 9][..], &[1, 0, 0x80, 0xff, 0xff, 0xff, 9]] {
         for on in EVERY {
             let liar = SideConfig { stamp: Some(raw), ..SideConfig::with_plugin("reno", RECEIVE) };
@@ -288,7 +289,7 @@ async fn malformed_enable_timestamp_is_a_transport_parameter_error() {
 }
 
 #[tokio::test]
-async fn forbidden_frames_close_the_connection() {
+async fn forbidden_extension_frames_close_the_connection() {
     const MALFORMED: &[u8] = &[0x80, 0x00, 0x02, 0xf5, 0x05, 0x00];
     const SAYS_BOTH: &[u8] = &[0x80, 0x00, 0x71, 0x58, 0x01, 0x03];
     const STAMP: &[u8] = &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24];
@@ -305,7 +306,7 @@ async fn forbidden_frames_close_the_connection() {
             };
             closes(on, SideConfig::with_plugin("reno", ANY), server, code).await;
         }
-        // A frame other than the negotiated one, or an unreadable frame.
+        // The client sends a frame other than the negotiated frame, or an unreadable frame.
         let stamps = |stamp, extension| SideConfig {
             stamp: Some(stamp),
             ..SideConfig::with_plugin("reno", extension)
@@ -329,7 +330,8 @@ async fn closes(on: (On, On), client: SideConfig, server: SideConfig, code: u64)
 
 #[tokio::test]
 async fn impossible_timestamps_are_dropped_without_effect() {
-    // The largest value that fits into the room; the smallest; the same value repeatedly.
+    // The frames have the largest value that fits into the room, the smallest value, or the same
+    // value repeatedly.
     const ABSURD: [&[u8]; 3] = [
         &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],
         &[0x42, 0xf5, 0x00],
@@ -354,7 +356,7 @@ async fn impossible_timestamps_are_dropped_without_effect() {
 }
 
 #[tokio::test]
-async fn frames_continue_after_key_updates() {
+async fn timestamp_frames_continue_after_key_updates() {
     for on in EVERY {
         for extension in [LEAN, PAPER, TIMESTAMP, RECEIVE] {
             let side = || SideConfig {
@@ -385,7 +387,8 @@ async fn full_size_datagrams_do_not_stall() {
                 || SideConfig { datagrams: 300, ..SideConfig::with_plugin("reno", extension) };
             let (client, server) = run(on, side(), side()).await;
             for outcome in [client, server] {
-                // A socket buffer may overflow. After a stall, almost no datagram would arrive.
+                // Some datagrams may be lost because a socket buffer overflows. If the connection
+                // stalled, almost no datagram would arrive.
                 assert!(outcome.datagrams > 200, "{on:?} {} arrived", outcome.datagrams);
                 assert!(
                     outcome.report().stamps_sent > 200,
@@ -421,7 +424,7 @@ async fn acknowledgements_of_several_paths_are_read() {
 }
 
 #[tokio::test]
-async fn a_second_path_has_its_own_controller() {
+async fn second_path_has_its_own_controller() {
     let identity = common::identity();
     let side = || SideConfig { paths: 4, rounds: 2, ..SideConfig::with_plugin("reno", LEAN) };
     let (to, serving) = common::on_noq::serve(side(), &identity);
@@ -453,7 +456,7 @@ async fn a_second_path_has_its_own_controller() {
             assert!(receives_delays(&before), "round {round}: {before:?}");
             if round == 0 {
                 on_first = delays();
-                // The same host at another address.
+                // The second path leads to the same host at another address.
                 let other = std::net::SocketAddr::from(([127, 0, 0, 2], to.port()));
                 let second = connection
                     .open_path(other, noq::PathStatus::Available)
@@ -508,11 +511,12 @@ fn now() -> Instant {
 }
 
 #[tokio::test]
-async fn noq_honours_a_rate_and_a_send_delay() {
-    // 300 kB at 600 kB/s take 0.5 s, less a burst of 10 ms.
+async fn noq_respects_a_pacing_rate_and_a_send_delay() {
+    // 300 kB at 600 kB/s take 0.5 s, minus the 10 ms of a burst.
     let rate = paced(1_000_000, Pacing::Rate(Rate::from_bytes_per_sec(600_000))).await;
     assert!(rate >= Duration::from_millis(450), "{rate:?}");
-    // 60 kB every 100 ms, plus a round trip that is short on loopback: as long again.
+    // At 60 kB every 100 ms plus a short round trip on loopback, 300 kB take as long as in the
+    // first transfer.
     let hold = paced(60_000, Pacing::Delay(Duration::from_millis(100))).await;
     assert!(hold >= Duration::from_millis(350), "{hold:?}");
     // Pacing is the reason for the duration: without pacing, the transfer is faster unless the
@@ -524,7 +528,7 @@ async fn noq_honours_a_rate_and_a_send_delay() {
 }
 
 #[test]
-fn needs_that_a_stack_lacks_are_a_clear_error() {
+fn error_names_the_capability_that_a_stack_lacks() {
     let controller_config = || Arc::new(pacing(60_000, Pacing::Window));
     assert!(fathom_plugin::noq::Plugin::new(controller_config()).is_ok());
     let error = fathom_plugin::quinn::Plugin::new(controller_config())

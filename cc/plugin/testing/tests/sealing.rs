@@ -77,7 +77,7 @@ macro_rules! fails_closed {
                     let (connecting, _) =
                         server.accept(incoming, TransportConfig::default()).expect("accepted");
                     let connection = connecting.await.expect("a handshake");
-                    // The client needs packets to open again and again.
+                    // Keep sending, so that the client always has packets to open.
                     let mut stream = connection.open_uni().await.expect("a stream");
                     while stream.write_all(&[7; 100]).await.is_ok() {
                         tokio::task::yield_now().await;
@@ -102,7 +102,7 @@ macro_rules! fails_closed {
             }
 
             #[tokio::test]
-            async fn an_unsealable_packet_is_not_sent_and_closes_the_connection() {
+            async fn unsealable_packet_is_not_sent_and_closes_the_connection() {
                 for suite in SUITES {
                     let (ended, unsealed, seen) =
                         tokio::time::timeout(PATIENCE, run(suite)).await.expect("it ends");
@@ -112,7 +112,7 @@ macro_rules! fails_closed {
                     );
                     assert!(unsealed > 0, "{suite:?}");
                     let seen = seen.lock();
-                    // Half of the secret is enough to recognise it.
+                    // Half of the secret is enough to recognise the secret.
                     let reads =
                         |datagram: &Vec<u8>| datagram.windows(8).any(|part| part == &SECRET[..8]);
                     assert!(!seen.iter().any(reads), "{suite:?}");
@@ -120,7 +120,7 @@ macro_rules! fails_closed {
             }
 
             #[test]
-            fn a_tls_configuration_without_quic_is_refused_at_once() {
+            fn tls_configuration_without_quic_is_refused_at_once() {
                 let without = identity_with(failing::without_quic(), failing::without_quic());
                 let plugin = Plugin::named("reno").expect("a plug-in");
                 let wrong = plugin
@@ -133,7 +133,7 @@ macro_rules! fails_closed {
                     .err()
                     .expect("refused");
                 assert!(wrong.to_string().contains("cannot carry QUIC"), "{wrong}");
-                // A suite of another kind for Initial packets.
+                // The suite for Initial packets is of another kind.
                 let good = identity();
                 let (provider, _) = failing::provider(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256);
                 let chacha = provider.cipher_suites[0]
@@ -154,7 +154,7 @@ fails_closed!(on_noq, noq, |transport| {
 });
 
 #[tokio::test]
-async fn multipath_is_off_if_second_paths_cannot_be_sealed() {
+async fn multipath_is_off_if_packets_of_second_paths_cannot_be_sealed() {
     let run = |sealed: bool| async move {
         let (failing, _) = failing::provider(SUITES[0]);
         let provider =

@@ -1,5 +1,5 @@
-//! Packets of the controller's size over real sockets, between all stacks, with a plug-in and
-//! stock.
+//! Tests that packets have the controller's size over real sockets, between all stacks, and between
+//! endpoints with a plug-in and stock endpoints.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +89,7 @@ async fn packets_shrink_and_grow_back_on_every_pair_of_stacks() {
 }
 
 #[tokio::test]
-async fn stock_peers_get_ordinary_packets() {
+async fn stock_peers_receive_ordinary_packets() {
     for on in EVERY {
         let stock = || SideConfig { bytes: 300_000, ..SideConfig::stock() };
         let (client, up) = shrinking();
@@ -109,7 +109,7 @@ async fn key_updates_work_while_packets_are_trimmed() {
             |side: SideConfig| SideConfig { rounds: 4, key_updates: true, bytes: 60_000, ..side };
         run(on, side(client), side(server)).await;
         let sizes = up.one_rtt();
-        // Before the first acknowledgement, at most a window leaves untrimmed.
+        // Before the first acknowledgement, at most one window of packets leaves untrimmed.
         assert!(sizes.iter().filter(|size| **size > 400).count() <= 60, "{on:?} {sizes:?}");
         assert!(sizes.iter().filter(|size| **size == 400).count() > 400, "{on:?} {sizes:?}");
     }
@@ -156,7 +156,7 @@ async fn connections_survive_an_outage_while_packets_are_small() {
 }
 
 #[tokio::test]
-async fn an_endpoint_without_the_shaping_socket_runs_unshaped() {
+async fn endpoint_without_a_shaping_socket_runs_unshaped() {
     for on in EVERY {
         let (client, through) = fixed(400);
         let unwired = SideConfig { unwired: true, ..client };
@@ -166,7 +166,7 @@ async fn an_endpoint_without_the_shaping_socket_runs_unshaped() {
 }
 
 #[tokio::test]
-async fn application_datagrams_pass_with_send_delays() {
+async fn application_datagrams_arrive_despite_send_delays() {
     for on in EVERY {
         let side = || {
             let (side, _) = through(Arc::new(delayed(Duration::from_millis(2))));
@@ -223,10 +223,10 @@ async fn packets_on_both_paths_are_trimmed() {
     tokio::time::timeout(common::PATIENCE, both).await.expect("done in time").1.expect("served");
 }
 
-/// A client that moves while packets are trimmed: first to a socket of the same registry, then to a
-/// socket without shaping. On a busy machine, a quinn client that moves away from a noq server
-/// sometimes loses the server: only the server's path challenges arrive until the client gives up.
-/// A timeout with a noq server is therefore retried; any other error fails the test.
+/// A client moves while packets are trimmed. It moves first to a socket of the same registry and
+/// then to a socket without shaping. On a busy machine, a quinn client that moves away from a noq
+/// server sometimes loses the server: only the server's path challenges arrive until the client
+/// gives up. A timeout with a noq server is therefore retried; any other error fails the test.
 macro_rules! moving {
     ($test:ident, $module:ident, $stack:ident) => {
         #[tokio::test]
@@ -274,7 +274,7 @@ macro_rules! moving {
                         let before = down.one_rtt().len();
                         let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
                         let write = async {
-                            // Data that cannot be written is not echoed either.
+                            // If data cannot be written, the check of the echo below fails.
                             let _ = send.write_all(&sent).await;
                             let _ = send.finish();
                         };
@@ -336,5 +336,5 @@ macro_rules! moving {
     };
 }
 
-moving!(a_quinn_client_moves_while_packets_are_trimmed, on_quinn, quinn);
-moving!(a_noq_client_moves_while_packets_are_trimmed, on_noq, noq);
+moving!(quinn_client_moves_while_packets_are_trimmed, on_quinn, quinn);
+moving!(noq_client_moves_while_packets_are_trimmed, on_noq, noq);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grown_ce_count_is_reported_once() {
+    fn increased_ce_count_is_reported_once() {
         let mut marking = Marking::default();
         assert!(!on_counts(&mut marking, 2, 1, (2, 0, 0)));
         assert!(on_counts(&mut marking, 2, 3, (3, 0, 1)));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_clears_or_changes_marks_ends_marking() {
+    fn quiche_stops_sending_ect_if_marks_are_cleared_or_changed() {
         let broken: [&dyn Fn(&mut Marking) -> bool; 4] = [
             &|m| m.acknowledged(1, 4, None),
             &|m| on_counts(m, 3, 4, (4, 0, 0)),

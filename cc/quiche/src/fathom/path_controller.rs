@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_packet_follows_the_current_pacing_rate() {
+    fn next_packet_leaves_at_the_current_pacing_rate() {
         let start = crate::fathom::simulation::now();
         let rate = Rate::from_bytes_per_sec;
         assert_eq!(after((start, 1_200), rate(1_200_000)), start + MS);

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn random_bytes_repeat_by_seed() {
+    fn simulated_random_bytes_repeat_by_seed() {
         let start = now();
         let (mut a, mut b, mut c) =
             (ConnectionRng::new(1), ConnectionRng::new(1), ConnectionRng::new(2));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_simulated_only_inside_a_simulation() {
+    fn clock_is_simulated_only_inside_a_simulation() {
         let later = now() + std::time::Duration::from_secs(86_400);
         let mut rng = ConnectionRng::new(0);
         assert_eq!(run_at(later, &mut rng, now), later);

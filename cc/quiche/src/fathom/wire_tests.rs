@@ -78,7 +78,7 @@ fn stamps(pipe: &Pipe) -> u64 {
 }
 
 #[test]
-fn stamps_are_removed_anywhere_in_a_payload() {
+fn timestamps_are_removed_anywhere_in_a_payload() {
     let payloads: [&[&[u8]]; 5] = [
         &[&LEAN],
         &[&LEAN, &[PING]],
@@ -96,7 +96,7 @@ fn stamps_are_removed_anywhere_in_a_payload() {
 }
 
 #[test]
-fn a_frame_that_was_not_negotiated_closes_the_connection() {
+fn frame_that_was_not_negotiated_closes_the_connection() {
     const SENDS: Extension =
         Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
     let sync = |offer| Extension { offer: Some(offer), ..Extension::OFF };
@@ -130,7 +130,7 @@ fn a_frame_that_was_not_negotiated_closes_the_connection() {
 }
 
 #[test]
-fn the_largest_of_several_timestamps_counts() {
+fn largest_of_several_timestamps_in_a_packet_is_used() {
     let payloads: [&[&[u8]]; 4] = [
         &[&SHORT],
         &[&SHORT, &LATER, &[PING]],
@@ -165,7 +165,7 @@ fn stock_quiche_sees_a_plain_ack_without_receive_timestamps() {
 }
 
 #[test]
-fn written_acks_carry_receive_timestamps() {
+fn ack_frames_of_quiche_carry_receive_timestamps() {
     let mut pipe = extended(RECEIVE);
     let exchange = |pipe: &mut Pipe| {
         pipe.client.stream_send(0, b"hello", false).expect("room");
@@ -180,8 +180,8 @@ fn written_acks_carry_receive_timestamps() {
 }
 
 #[test]
-fn a_malformed_timestamp_is_a_frame_encoding_error() {
-    // Truncated, or with the type in four bytes.
+fn malformed_timestamp_is_a_frame_encoding_error() {
+    // These frames are truncated or have the type in four bytes.
     let malformed: [&[u8]; 4] =
         [&LATER[..2], &LATER[..5], &SHORT[..3], &[0x80, 0x00, 0x02, 0xf5, 0x05]];
     for frame in malformed {
@@ -193,7 +193,7 @@ fn a_malformed_timestamp_is_a_frame_encoding_error() {
 }
 
 #[test]
-fn no_timestamp_is_sent_before_1_rtt() {
+fn quiche_sends_no_timestamp_before_1_rtt() {
     for extension in [TIMESTAMP, Extension::default()] {
         let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
         config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });
@@ -207,7 +207,7 @@ fn no_timestamp_is_sent_before_1_rtt() {
 }
 
 #[test]
-fn a_truncated_frame_closes_the_connection() {
+fn truncated_extension_frame_closes_the_connection() {
     for cut in 1..LEAN.len() {
         let mut pipe = pipe(Some(Offer::Lean));
         assert!(hear(&mut pipe, &LEAN[..cut]).is_err(), "cut to {cut}");
@@ -216,7 +216,7 @@ fn a_truncated_frame_closes_the_connection() {
 }
 
 #[test]
-fn the_timestamp_frame_ends_the_payload() {
+fn timestamp_frame_is_last_in_the_payload() {
     let mut pipe = pipe(Some(Offer::Paper));
     pipe.client.stream_send(0, b"hello", true).expect("room");
     let mut out = [0xee; 1500];
@@ -238,7 +238,7 @@ fn the_timestamp_frame_ends_the_payload() {
 }
 
 #[test]
-fn a_server_may_update_keys_with_handshake_done() {
+fn server_may_update_keys_with_handshake_done() {
     let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
     let mut pipe = Pipe::with_config(&mut config).expect("two ends");
     while !pipe.server.is_established() {
@@ -264,7 +264,7 @@ fn a_server_may_update_keys_with_handshake_done() {
 }
 
 #[test]
-fn a_probe_timeout_is_reported_once() {
+fn probe_timeout_is_reported_once() {
     let pipe = pipe(Some(Offer::Lean));
     let path = pipe.client.paths.get_active().expect("a path");
     let path_controller = path.recovery.fathom().expect("ours");
@@ -275,7 +275,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_payload_causes_a_panic(
+    fn quiche_never_panics_on_any_payload(
         extension in prop::sample::select(vec![
             Extension { offer: Some(Offer::Paper), ..Extension::OFF },
             Extension { offer: Some(Offer::Lean), ..Extension::OFF },
@@ -296,7 +296,7 @@ proptest! {
     }
 
     #[test]
-    fn no_datagram_causes_a_panic(mut datagram in prop::collection::vec(any::<u8>(), 1..300), ecn in any::<u8>(), short in any::<bool>()) {
+    fn quiche_never_panics_on_any_datagram(mut datagram in prop::collection::vec(any::<u8>(), 1..300), ecn in any::<u8>(), short in any::<bool>()) {
         let mut pipe = pipe(Some(Offer::Lean));
         if short {
             let id = pipe.server.source_id().to_vec();

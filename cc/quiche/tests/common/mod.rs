@@ -1,4 +1,5 @@
-//! Two connections in virtual time with a link between them: one thread, no sockets, no clock.
+//! Two connections in virtual time with a link between them, in one thread, without sockets and
+//! without a real clock.
 //!
 //! [`Pair::wire`] records every datagram. [`Pair::run`] stops when a condition holds or time is up.
 
@@ -20,8 +21,8 @@ pub const MS: Duration = Duration::from_millis(1);
 /// Largest UDP payload, quiche's default.
 pub const MTU: usize = 1200;
 
-/// The pair's clock for the frames: the connections' time, plus an offset for a host with another
-/// clock.
+/// Clock for the timestamps of a side. Its time is the connections' time plus an offset, as on a
+/// host with another clock.
 pub struct SimulatedClock(pub u64);
 
 impl Clock for SimulatedClock {
@@ -91,7 +92,7 @@ pub struct Pair {
     pub delays: [Duration; 2],
     /// Bottleneck rate of each direction in bytes per second, if there is a bottleneck.
     pub rate: Option<u64>,
-    /// A NAT: from now on, the first address appears as the second.
+    /// A NAT that from now on replaces the first address by the second address.
     pub rebind: Option<(SocketAddr, SocketAddr)>,
     /// Granularity to which timers are rounded up.
     pub grain: Duration,
@@ -118,7 +119,8 @@ impl Pair {
     }
 
     pub fn new(client: &mut Config, server: &mut Config, delays: [Duration; 2]) -> Self {
-        // quiche subtracts from its first instants.
+        // quiche subtracts durations from its first instants, so the simulation starts a day from
+        // now.
         let start = simulation::now() + Duration::from_secs(86_400);
         let (here, there): (SocketAddr, SocketAddr) =
             (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
@@ -280,7 +282,7 @@ impl Pair {
         self.coming.insert((arrival, self.order), Datagram { ecn, ..datagram.clone() });
     }
 
-    /// Loses all datagrams to this address, those in flight and later ones.
+    /// Loses all datagrams to this address, including datagrams in flight.
     pub fn lose_on_the_way_to(&mut self, address: SocketAddr) {
         self.coming.retain(|_, datagram| datagram.to != address);
         self.filter =

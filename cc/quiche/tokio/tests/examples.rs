@@ -1,4 +1,4 @@
-//! The examples run to completion.
+//! Tests that the examples run to completion.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn ends(example: fn() -> Outcome) {
 }
 
 #[test]
-fn a_quiche_application_adopts_a_controller() {
+fn quiche_example_adopt_runs_to_completion() {
     ends(adopt::main);
 }
 

@@ -44,7 +44,7 @@ async fn socket() -> UdpSocket {
 
 /// This is one test because all tests of the process share the log.
 #[tokio::test]
-async fn unknown_names_give_an_error_and_a_log_line() {
+async fn unknown_controller_names_give_an_error_and_a_log_line() {
     log::set_logger(&Lines).expect("the first logger");
     log::set_max_level(log::LevelFilter::Error);
 

@@ -73,7 +73,7 @@ async fn tokio_quiche_accepts_sync_by_name() {
         let began = now();
         let (client, server, _) = tokio_quiche(name, name, 3_000_000, None).await;
         let lasted = now().duration_since(began);
-        // The client sends little more than a request, so few of its packets are acknowledged.
+        // The client sends little more than a request, so the server acknowledges few packets.
         assert!(
             server.negotiated && server.stamps_sent > 0 && server.stamps_received > 5,
             "{name}: {server:?}"
@@ -98,7 +98,7 @@ async fn tokio_quiche_accepts_sync_by_name() {
 }
 
 #[tokio::test]
-async fn a_stock_client_gets_its_response_and_no_extension_frame() {
+async fn stock_client_gets_its_response_and_no_extension_frame() {
     let identity = certified();
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
     let to = socket.local_addr().expect("bound");
@@ -117,7 +117,7 @@ async fn a_stock_client_gets_its_response_and_no_extension_frame() {
 }
 
 #[tokio::test]
-async fn a_stock_server_serves_a_client_with_a_fathom_controller() {
+async fn stock_server_serves_a_client_with_a_fathom_controller() {
     let identity = certified();
     let (to, serving) =
         on_stock::serve_http(SideConfig::stock(), &identity, contents(2_000_000)).await;
@@ -151,7 +151,7 @@ async fn sync_serves_a_stock_client_like_reno() {
 }
 
 #[tokio::test]
-async fn nine_pairs_of_stacks_exchange_one_way_delays() {
+async fn all_pairs_of_three_stacks_exchange_one_way_delays() {
     let stacks = [On::Quinn, On::Noq, On::Quiche];
     for client in stacks {
         for server in stacks {
@@ -216,7 +216,7 @@ async fn datagrams_have_the_size_the_controller_requests() {
     let firsts = sizes.map(|size| steps.iter().position(|s| *s == size));
     assert!(firsts.is_sorted() && firsts.iter().all(Option::is_some), "{steps:?}");
     // While the size grows, it is always one of these. Later, losses under load shrink packets
-    // again, and on a busy machine the application's writes may end in short packets of the same
+    // again. On a busy machine, the application's writes may also end in short packets of the same
     // size, several times in a row.
     let mut up = steps.iter().take_while(|size| **size < 1_200);
     assert!(up.all(|size| sizes.contains(size)), "{steps:?}");
@@ -228,7 +228,7 @@ async fn datagrams_have_the_size_the_controller_requests() {
 /// Returns the median gap between two datagrams of the server after the first losses have made
 /// windows small, and the number of reductions.
 async fn usual_gap(spec: &str) -> (Duration, u64) {
-    // Every 14th datagram is lost, later none.
+    // Every 14th datagram is lost at first, and later no datagram is lost.
     let path: Path = (Duration::from_millis(20), |n| n > 150 || n % 14 != 0);
     let (_, server, relay) = tokio_quiche(spec, "fathom:reno", 1_000_000, Some(path)).await;
     let seen = relay.expect("a relay").one_rtt();
@@ -239,11 +239,11 @@ async fn usual_gap(spec: &str) -> (Duration, u64) {
 }
 
 /// The window is eight packets per round trip of at least 20 ms. SDC sends them one by one, at
-/// least 2.5 ms apart; a sender with only a window sends them in bursts. A busy machine sends late
-/// with both, so the test repeats until the machine is less busy. Without pacing, the test would
-/// never pass, because both senders would behave alike.
+/// least 2.5 ms apart; a sender with only a window sends them in bursts. On a busy machine both
+/// senders send late, so the test repeats until the machine is less busy. Without pacing, the test
+/// would never pass, because both senders would behave alike.
 #[tokio::test]
-async fn sdc_sends_at_its_pacing_rate() {
+async fn sdc_on_quiche_sends_at_its_pacing_rate() {
     let began = now();
     loop {
         let (sdc, reno) = (usual_gap("sdc").await, usual_gap("fathom:reno").await);
@@ -265,8 +265,8 @@ fn pacing(window: u64, pacing: Pacing) -> Fixed {
     Fixed { name: "paced", required, ..Fixed::new(params) }
 }
 
-/// Returns the time that two quiche endpoints take to send 300 kB there and back when the client is
-/// paced like this.
+/// Returns the time that two quiche endpoints take to send 300 kB in both directions with this
+/// pacing of the client.
 async fn paced(window: u64, pace: Pacing) -> Duration {
     let controller_config: Arc<dyn ControllerConfig> = Arc::new(pacing(window, pace));
     let ask = SideConfig { bytes: 300_000, ..SideConfig::stock() };
@@ -282,12 +282,13 @@ fn now() -> Instant {
 }
 
 #[tokio::test]
-async fn quiche_honours_a_rate_and_a_send_delay() {
-    // 300 kB at 600 kB/s take 0.5 s, less a burst. The client then waits for three probe timeouts
-    // before it is gone.
+async fn quiche_respects_a_pacing_rate_and_a_send_delay() {
+    // 300 kB at 600 kB/s take 0.5 s, minus the time for a burst. The client then waits for three
+    // probe timeouts before it ends.
     let rate = paced(1_000_000, Pacing::Rate(Rate::from_bytes_per_sec(600_000))).await;
     assert!(rate >= Duration::from_millis(450), "{rate:?}");
-    // 60 kB every 100 ms, plus a round trip that is short on loopback: as long again.
+    // At 60 kB every 100 ms plus a short round trip on loopback, 300 kB take as long as in the
+    // first transfer.
     let hold = paced(60_000, Pacing::Delay(Duration::from_millis(100))).await;
     assert!(hold >= Duration::from_millis(350), "{hold:?}");
     // Pacing is the reason for the duration: without pacing, the transfer is faster unless the
@@ -299,7 +300,7 @@ async fn quiche_honours_a_rate_and_a_send_delay() {
 }
 
 #[tokio::test]
-async fn stacks_exchange_timestamps() {
+async fn stacks_exchange_timestamp_frames() {
     let timestamp = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
     for on in [
         (On::Quiche, On::Quiche),
@@ -352,7 +353,8 @@ async fn stacks_exchange_receive_timestamps() {
 
 #[tokio::test]
 async fn malformed_parameter_is_a_transport_parameter_error() {
-    // Value 4 (echoes without stamps); a second byte after the value; the parameter twice.
+    // The parameters have the value 4 (echoes without stamps), have a second byte after the value,
+    // or occur twice.
     const BAD: [&[u8]; 3] = [
         &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x04],
         &[0xbd, 0xcf, 0x82, 0xec, 0x02, 0x03, 0x00],
@@ -388,8 +390,8 @@ async fn malformed_parameter_is_a_transport_parameter_error() {
 }
 
 #[tokio::test]
-async fn a_frame_that_was_not_negotiated_closes_with_a_frame_error() {
-    // One side offers on the wire to read stamps, but does not know them.
+async fn frame_that_was_not_negotiated_closes_with_a_frame_error() {
+    // One side announces that it reads timestamp frames, but does not support them.
     const LEAN: &[u8] = &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03];
     let sends = || SideConfig::with_plugin("reno", extension(Some(Offer::Paper)));
     let deaf =

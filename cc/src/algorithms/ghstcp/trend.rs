@@ -272,8 +272,8 @@ mod tests {
     }
 
     #[test]
-    fn critical_values_match_students_t() {
-        // The usual table, one-sided 5 %.
+    fn ghstcp_critical_values_match_students_t() {
+        // This is the usual table of one-sided 5 % values.
         let table = [
             (3, 2.353),
             (4, 2.132),
@@ -294,9 +294,9 @@ mod tests {
     }
 
     #[test]
-    fn the_t_test_matches_the_known_critical_correlations() {
-        // The critical r is 0.549 with 10 samples, 0.378 with 20 and 0.306 with 30. Each verdict on
-        // many noisy rises is compared with r from the definition.
+    fn ghstcp_t_test_matches_known_critical_correlations() {
+        // The critical r is 0.549 with 10 samples, 0.378 with 20 and 0.306 with 30. The test's
+        // verdicts on many noisy rises are compared with r, computed by its definition.
         for (n, critical) in [(10, 0.549), (20, 0.378), (30, 0.306)] {
             let mut seen = [0; 2];
             for slope in (0..300).step_by(5) {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn correlation_rises_whenever_r_is_positive() {
+    fn correlation_test_detects_a_rise_whenever_r_is_positive() {
         for slope in 0..8 {
             let mut rtts = noisy(24, slope, 997);
             for _ in 0..2 {
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn mann_kendall_matches_its_formula() {
+    fn mann_kendall_test_matches_its_formula() {
         // n = 10: Var S = 10 * 9 * 25 / 18 = 125, so the test requires S - 1 > 18.39. n = 4: Var
         // S = 8.667, and S = 6 gives 1.698. n = 3 gives at most 1.04.
         assert!(mann_kendall_rises(20, 10) && !mann_kendall_rises(19, 10));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn only_clear_rises_are_detected() {
+    fn significance_tests_detect_only_clear_rises() {
         for &test in Test::ALL {
             for n in [0, 1, 2, 10, 63, 64, 65, 1_000] {
                 assert!(!detector(test, vec![40_000; n]).rising(), "{test:?} {n} level");
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn weak_rises_are_detected_by_correlation_only() {
+    fn only_the_correlation_test_detects_weak_rises() {
         // S and r by their definitions: neither is near its 5 % point with 30 samples (S 94, r
         // 0.306).
         let rtts = noisy(30, 90, 6_007);
@@ -378,8 +378,8 @@ mod tests {
     }
 
     #[test]
-    fn a_subset_of_samples_is_judged_by_its_own_size() {
-        // With all 1,000 noisy samples the rise is significant, with 63 of them it is not. The
+    fn trend_of_a_subset_of_samples_is_judged_by_its_own_size() {
+        // The rise is significant with all 1,000 noisy samples, but not with 63 of them. The
         // critical r is 0.052 with 1,000 samples and 0.209 with 63.
         let rtts = noisy(1_000, 2, 20_011);
         let spread: Vec<u64> = rtts.iter().copied().step_by(16).collect();
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_samples_are_spread_evenly() {
+    fn kept_rtt_samples_are_spread_evenly() {
         let kept = detector(Test::MannKendall, 0..1_000).kept;
         assert_eq!((kept.len, kept.stride), (63, 16), "1000 / 16, the first included");
         for at in 0..kept.len {
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_do_not_overflow() {
+    fn trend_detector_does_not_overflow_on_extreme_samples() {
         for &test in Test::ALL {
             let mut detector = TrendDetector::new(test, Samples::All);
             detector.on_sample(Time::ZERO, Duration::ZERO);

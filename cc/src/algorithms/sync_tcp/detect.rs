@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_of_three_are_correct() {
+    fn median_of_three_is_the_middle_value() {
         for group in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
             assert_eq!(median(group), 2, "{group:?}");
         }
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn the_trend_depends_only_on_the_outer_medians() {
+    fn sync_delay_trend_depends_only_on_the_outer_medians() {
         assert_eq!(trend(&[1, 1, 9, 9, 9, 9, 2, 2, 0]), Trend::Increasing);
         assert_eq!(trend(&[2, 2, 0, 0, 0, 0, 1, 1, 9]), Trend::Decreasing);
         assert_eq!(trend(&[3, 0, 9, 1, 2, 3, 9, 3, 0]), Trend::Level);
     }
 
     #[test]
-    fn regions_have_the_borders_of_the_paper() {
+    fn sync_delay_regions_have_the_borders_of_the_paper() {
         let expected = [
             (0, Region::Negligible),
             (249, Region::Negligible),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_follows_the_formula() {
+    fn sync_weighted_average_follows_the_formula() {
         let mut a = 0;
         let mut formula = 0.0_f64;
         for current in [8_000_000_u64, 16_000_000, 0, 4_000_000, 1, 999_999_999] {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_returns_to_zero() {
+    fn sync_weighted_average_returns_to_zero() {
         let mut a = 1_000_000_000;
         for _ in 0..200 {
             a = average(a, 0);
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_come_at_the_ninth_sample_and_every_third_after() {
+    fn sync_verdicts_come_at_ninth_sample_and_every_third_after() {
         let mut d = Detector::default();
         let verdicts: Vec<_> = (1..=18).filter(|_| d.on_sample(at(5)).is_some()).collect();
         assert_eq!(verdicts, [9, 12, 15, 18]);
     }
 
     #[test]
-    fn only_differences_between_delays_matter() {
+    fn sync_detection_depends_only_on_differences_of_delays() {
         let (mut near, mut far) = (Detector::default(), Detector::default());
         for n in 0..60_i64 {
             let delay = (n * 7_919) % 5_000_000;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_minimum_changes_the_base_but_not_the_maximum() {
+    fn lower_minimum_delay_changes_the_base_but_not_the_maximum() {
         let mut d = Detector::default();
         d.on_sample(at(100));
         d.on_sample(at(180));

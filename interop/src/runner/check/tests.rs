@@ -76,7 +76,7 @@ fn exit_codes_downloads_and_connection_count_are_checked() {
 }
 
 #[test]
-fn close_caused_by_our_extension_fails() {
+fn connection_close_caused_by_our_extension_fails_the_test() {
     let close = ConnectionClose {
         transport: true,
         code: 7,
@@ -109,7 +109,7 @@ fn close_caused_by_our_extension_fails() {
 type Requirement = (TestCase, fn(&mut Evidence), &'static str);
 
 #[test]
-fn each_test_passes_only_if_its_requirement_is_met() {
+fn each_interop_test_passes_only_if_its_requirement_is_met() {
     let one: [Requirement; 10] = [
         (
             TestCase::ChaCha20,
@@ -208,7 +208,7 @@ fn resumption_and_0rtt_are_required_of_second_connection() {
 }
 
 #[test]
-fn requirements_are_unverified_without_tls_secrets() {
+fn interop_requirements_are_unverified_without_tls_secrets() {
     let blind = |e: &mut Evidence| {
         let c = &mut e.trace.connections[0];
         c.extensions = None;

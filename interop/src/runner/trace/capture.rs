@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pcap_has_ip_and_udp_headers() {
+    fn pcap_packets_have_ip_and_udp_headers() {
         let mut capture = Capture::default();
         let at = Duration::from_millis(1_500);
         for (client, server) in

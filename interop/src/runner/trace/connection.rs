@@ -583,7 +583,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_parsed() {
+    fn stream_close_and_connection_id_frames_are_parsed() {
         assert_eq!(stream_bytes(0x08, &[0x08, 4, 1, 2, 3]), Some(3));
         assert_eq!(stream_bytes(0x0e, &[0x0e, 4, 0x40, 9, 2, 1, 2]), Some(2));
         assert_eq!(new_connection_id(&[0x18, 1, 0, 2, 7, 8, 0, 0]), Some(&[7, 8][..]));

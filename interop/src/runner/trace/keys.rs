@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_numbers_match_rfc_9000_a_3() {
+    fn decoded_packet_numbers_match_rfc_9000_a_3() {
         assert_eq!(decode_packet_number(Some(0xa82f_30ea), 0x9b32, 2), 0xa82f_9b32);
         assert_eq!(
             (
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn key_log_parser_ignores_other_lines() {
+    fn key_log_parser_ignores_malformed_lines() {
         let mut secrets = Secrets::default();
         secrets.add("# comment\nCLIENT_TRAFFIC_SECRET_0 0aFF 0102\nx\nLABEL zz 01\nLABEL 0 01\n");
         assert_eq!(secrets.find(&[0x0a, 0xff], "CLIENT_TRAFFIC_SECRET_0"), Some(&[1, 2][..]));

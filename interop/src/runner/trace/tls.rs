@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn hello_retry_request_and_malformed_input_are_ignored() {
+    fn hello_retry_request_and_malformed_tls_input_are_ignored() {
         let hello = |random: &[u8], extensions: &[u8]| {
             let head = [&[3, 3][..], random, &[0, 0x13, 0x01, 0]].concat();
             message(
@@ -301,7 +301,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parsing_any_bytes_never_panics(kind in 0u8..=8, body in vec(any::<u8>(), 0..300), changes in vec((0usize..300, any::<u8>()), 0..4)) {
+        fn tls_parser_never_panics_on_arbitrary_bytes(kind in 0u8..=8, body in vec(any::<u8>(), 0..300), changes in vec((0usize..300, any::<u8>()), 0..4)) {
             let mut corrupted = client_hello();
             for (at, byte) in changes {
                 if let Some(old) = corrupted.get_mut(at) {

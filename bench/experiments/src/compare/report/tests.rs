@@ -124,7 +124,7 @@ fn comparison() -> Comparison {
 }
 
 #[test]
-fn table_ranks_controllers_and_states_the_conclusion() {
+fn comparison_table_ranks_controllers_and_gives_conclusion() {
     let text = table(&comparison());
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.iter().all(|l| l.chars().count() <= 100), "{text}");
@@ -148,7 +148,7 @@ fn table_ranks_controllers_and_states_the_conclusion() {
 }
 
 #[test]
-fn controllers_without_a_difference_are_reported_as_ties() {
+fn controllers_without_significant_difference_are_shown_as_tied() {
     let mut c = comparison();
     // vegas is faster than reno with one seed and slower with the others.
     for (seed, scale) in [(1, 0.9), (2, 1.1), (3, 1.02)] {
@@ -180,13 +180,13 @@ fn tie_marks_and_conclusion_name_the_same_controllers() {
 }
 
 #[test]
-fn table_begins_with_the_conclusion() {
+fn comparison_table_begins_with_the_conclusion() {
     let text = table(&comparison());
     assert!(text.starts_with("Against reno, on mean response time over 3 seeds: sync"), "{text}");
 }
 
 #[test]
-fn times_below_1_ms_are_not_rounded_away() {
+fn response_times_below_1_ms_keep_their_decimals() {
     let mut c = comparison();
     c.runs = vec![of_seed("reno", 0.01, 1), of_seed("sync", 0.012, 1)];
     c.plan.seeds = 1;
@@ -198,7 +198,7 @@ fn times_below_1_ms_are_not_rounded_away() {
 }
 
 #[test]
-fn events_after_the_end_of_runs_are_noted_first() {
+fn report_begins_with_events_that_came_after_all_runs() {
     let mut c = comparison();
     c.plan.path.events = vec!["blackout:1s@3s".into(), "blackout:2s@10s".into()];
     let late = c.late_events();
@@ -216,7 +216,7 @@ fn events_after_the_end_of_runs_are_noted_first() {
 }
 
 #[test]
-fn saturated_reverse_direction_is_noted_first() {
+fn report_begins_with_note_on_saturated_reverse_direction() {
     let mut c = comparison();
     c.plan.path.up_rate = Some("2Mbps".into());
     assert_eq!(c.full_other_direction(), None);
@@ -233,8 +233,8 @@ fn saturated_reverse_direction_is_noted_first() {
         table(&c)
             .starts_with("NOTE: the direction of requests and acknowledgements was full: 98 % of it used, 28 % of its")
     );
-    // A queue may drop packets although the link has capacity left: the direction is then not
-    // called full. Low utilisation with few drops gives no note.
+    // A direction whose queue drops packets is not called full while its link has capacity left.
+    // Low utilisation with few drops gives no note.
     for (used, dropped, says) in
         [(30.0, 4.0, Some("dropped 4 % of its packets at 30 % use")), (30.0, 0.4, None)]
     {
@@ -246,7 +246,7 @@ fn saturated_reverse_direction_is_noted_first() {
         assert_eq!(said.is_some(), says.is_some(), "{said:?}");
         assert!(said.is_none_or(|said| said.contains(says.unwrap()) && !said.contains("full")));
     }
-    // With bodies in both directions, there is no such note.
+    // There is no note about the reverse direction if bodies travel in both directions.
     for run in &mut c.runs {
         let link = run.outcome.links.get_mut("right-left").unwrap();
         link.utilisation_percent = 98.0;
@@ -259,7 +259,7 @@ fn saturated_reverse_direction_is_noted_first() {
 }
 
 #[test]
-fn one_seed_has_no_interval_and_no_conclusion() {
+fn comparison_with_one_seed_has_no_interval_or_conclusion() {
     let mut c = comparison();
     c.plan.seeds = 1;
     c.runs.retain(|r| r.seed == 1);
@@ -273,7 +273,7 @@ fn one_seed_has_no_interval_and_no_conclusion() {
 }
 
 #[test]
-fn table_of_twelve_controllers_fits_100_columns() {
+fn table_of_twelve_controllers_fits_in_100_columns() {
     let mut c = comparison();
     c.runs.clear();
     for i in 0..12 {
@@ -291,7 +291,7 @@ fn table_of_twelve_controllers_fits_100_columns() {
 }
 
 #[test]
-fn failed_requests_are_reported_first() {
+fn report_begins_with_failed_requests() {
     let mut c = comparison();
     group(&mut c.runs[0]).failed = 3;
     let text = table(&c);
@@ -300,7 +300,7 @@ fn failed_requests_are_reported_first() {
 }
 
 #[test]
-fn controller_with_over_1_percent_failures_is_not_ranked() {
+fn controller_with_over_1_percent_failed_requests_is_unranked() {
     let mut c = comparison();
     let best = c.ranking().entries[0].candidate.label.to_owned();
     assert_eq!(best, "sync");
@@ -331,7 +331,7 @@ fn controller_with_over_1_percent_failures_is_not_ranked() {
 }
 
 #[test]
-fn controller_without_responses_is_reported_first_and_fails() {
+fn report_begins_with_controller_that_completed_no_request() {
     let mut c = comparison();
     for run in c.runs.iter_mut().filter(|run| run.controller == "sync") {
         *group(run) = GroupOutcome { failed: 2, connections: 2, ..GroupOutcome::default() };
@@ -348,7 +348,7 @@ fn controller_without_responses_is_reported_first_and_fails() {
 }
 
 #[test]
-fn change_and_means_over_different_seeds_are_noted() {
+fn report_notes_when_change_and_means_use_different_seeds() {
     let mut c = comparison();
     assert!(c.unpaired().is_empty());
     // Without its slow seed, sync's mean falls from 28.8 to 27.6 ms, but the change per seed stays
@@ -373,7 +373,7 @@ fn change_and_means_over_different_seeds_are_noted() {
 }
 
 #[test]
-fn identical_seeds_are_one_run_without_an_interval() {
+fn seeds_with_identical_runs_count_as_one_run() {
     let mut c = comparison();
     for run in &mut c.runs {
         let scale = if run.controller == "sync" { 0.6 } else { 1.0 };
@@ -396,7 +396,8 @@ fn identical_seeds_are_one_run_without_an_interval() {
         "{text}"
     );
     assert!(page.contains("The 3 seeds are one run") && !page.contains("thin strokes"), "{page}");
-    // With other requests, or other times under one controller, the seeds are not one run.
+    // Seeds count as separate runs if their requests differ, or if the times of one controller
+    // differ.
     let mut other = c.clone();
     group(&mut other.runs[1]).request_hash = "2e".into();
     assert!(!other.seeds_are_one_run());
@@ -405,7 +406,7 @@ fn identical_seeds_are_one_run_without_an_interval() {
 }
 
 #[test]
-fn outlying_seeds_are_named() {
+fn report_names_seeds_with_outlying_results() {
     let mut c = comparison();
     c.plan.seeds = 12;
     c.runs =
@@ -433,7 +434,7 @@ fn outlying_seeds_are_named() {
 }
 
 #[test]
-fn missing_rack_is_noted_if_tcp_bodies_are_reordered() {
+fn report_notes_that_tcp_lacks_rack_when_bodies_are_reordered() {
     let mut c = comparison();
     c.plan.path = PathSpec {
         rtt: Some("30ms".into()),
@@ -458,7 +459,7 @@ fn missing_rack_is_noted_if_tcp_bodies_are_reordered() {
 }
 
 #[test]
-fn missing_runs_are_in_table_page_and_json() {
+fn missing_runs_are_listed_in_table_page_and_json() {
     let mut c = comparison();
     let missing = |seed| Missing {
         label: "dca".into(),
@@ -477,7 +478,7 @@ fn missing_runs_are_in_table_page_and_json() {
 }
 
 #[test]
-fn percentile_of_too_few_responses_is_a_dash() {
+fn report_shows_a_dash_for_percentile_of_too_few_responses() {
     let mut c = comparison();
     for run in &mut c.runs {
         group(run).times.as_mut().expect("responses").count = 400;
@@ -490,10 +491,10 @@ fn percentile_of_too_few_responses_is_a_dash() {
 }
 
 #[test]
-fn page_is_self_contained_and_deterministic() {
+fn report_page_is_self_contained_and_deterministic() {
     let page = html(&comparison());
-    // The ranking, two distributions on two axes each, the queue, the window, the queueing delay,
-    // and three plots of shares. Each can be saved as SVG and CSV.
+    // The 11 drawings are the ranking, two distributions on two axes each, the queue, the window,
+    // the queueing delay, and three plots of shares. Each drawing can be saved as SVG and CSV.
     assert_eq!(page.matches("<svg").count(), 11);
     assert_eq!((page.matches(".svg\"").count(), page.matches(".csv\"").count()), (11, 11));
     assert_eq!(page, html(&comparison()));
@@ -504,7 +505,7 @@ fn page_is_self_contained_and_deterministic() {
 }
 
 #[test]
-fn names_are_escaped_in_the_page() {
+fn controller_names_are_escaped_in_report_page() {
     let mut c = comparison();
     c.runs[0].label = "<script>alert(1)</script>".into();
     c.plan.controllers[0] = "<script>".into();

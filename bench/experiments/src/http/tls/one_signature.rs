@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures_are_constant_and_have_the_real_length() {
+    fn simulated_signatures_are_constant_and_have_real_length() {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap().serialize_der();
         let real = any_eddsa_type(&PrivatePkcs8KeyDer::from(key)).unwrap();
         let one = OneSignature::of(&*real).unwrap();

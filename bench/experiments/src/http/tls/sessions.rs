@@ -147,7 +147,7 @@ mod tests {
                     if flight.is_empty() && keys.is_none() {
                         break;
                     }
-                    // Tickets follow the handshake and do not count.
+                    // Tickets are sent after the handshake, so their bytes are not counted.
                     bytes[side] +=
                         if from.is_handshaking() || keys.is_some() { flight.len() } else { 0 };
                     to.read_hs(&flight).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_handshake_has_no_certificate() {
+    fn resumed_tls_handshake_sends_no_certificate() {
         let identity = Identity::generate().unwrap().resuming(true);
         let (full, resumed) = handshake(&identity, true);
         assert!(!resumed, "there is no ticket yet");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_use_bounded_memory() {
+    fn tls_session_store_uses_bounded_memory() {
         let identity = Identity::generate().unwrap().resuming(false);
         for _ in 0..super::CLIENT_KEEPS {
             handshake(&identity, false);

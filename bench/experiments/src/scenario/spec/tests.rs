@@ -29,7 +29,7 @@ fn error(change: impl FnOnce(&mut ScenarioSpec)) -> String {
 }
 
 #[test]
-fn a_sound_scenario_is_read_with_its_defaults() {
+fn valid_scenario_is_read_with_its_defaults() {
     let spec = ScenarioSpec::from_toml(SOUND).unwrap();
     let s = spec.check().unwrap();
     assert_eq!(s.stop, Stop::At(Duration::from_secs(100)));
@@ -39,7 +39,7 @@ fn a_sound_scenario_is_read_with_its_defaults() {
 }
 
 #[test]
-fn mixes_rates_by_flow_and_ranges_are_read() {
+fn controller_mixes_shared_rates_and_delay_ranges_are_parsed() {
     let mut spec = ScenarioSpec::from_toml(SOUND).unwrap();
     spec.traffic[0].controller = "25% sync:floor=1ms + 75% reno".into();
     spec.traffic[0].access.rate = Some("100Mbps/flows".into());
@@ -52,7 +52,7 @@ fn mixes_rates_by_flow_and_ranges_are_read() {
 }
 
 #[test]
-fn flows_may_wait_before_they_start() {
+fn flows_workload_accepts_a_start_delay() {
     let secs = Duration::from_secs;
     let read: Workload = "flows:10@2s after 20s".parse().unwrap();
     let of = Bulk { flows: 10, bytes: None, spread: secs(2), after: secs(20) };
@@ -68,7 +68,7 @@ fn flows_may_wait_before_they_start() {
 }
 
 #[test]
-fn pages_uploads_and_media_are_read() {
+fn page_upload_and_media_workloads_are_parsed() {
     let secs = Duration::from_secs;
     let read = |text: &str| text.parse::<Workload>().unwrap_or_else(|e| panic!("{e}"));
     let pages = read("pages:60% of 10Mbps from 20s to 80s");
@@ -105,7 +105,7 @@ fn pages_uploads_and_media_are_read() {
 }
 
 #[test]
-fn errors_name_the_field_and_a_fix() {
+fn scenario_errors_name_the_field_and_a_fix() {
     let cases = [
         (error(|s| s.stop = "soon".into()), "stop: ", "100s"),
         (error(|s| s.stop = "100 responses".into()), "stop: ", "100s"),

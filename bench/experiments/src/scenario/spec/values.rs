@@ -145,7 +145,7 @@ mod tests {
     use super::super::ScenarioSpec;
 
     #[test]
-    fn old_name_of_a_field_is_reported_with_its_new_name() {
+    fn old_scenario_field_is_reported_with_its_new_name() {
         for (text, line) in [
             ("stop = \"1s\"\nworld = \"virtual\"", "line 2: the field 'world' is now called"),
             ("[[traffic]]\noutlet = \"off\"", "line 2: the field 'outlet' is now called"),

@@ -27,7 +27,7 @@ fn web(stop: &str, workload: &str, fields: &str) -> Outcome {
 }
 
 #[test]
-fn users_give_up_when_their_patience_ends() {
+fn users_abandon_requests_when_their_patience_ends() {
     let patient = web("300 responses", "web:110% of 1Mbps", "");
     let (all, none) =
         (&patient.groups["web"], web("300 responses", "web:110% of 1Mbps", r#"patience = "900s""#));
@@ -46,7 +46,7 @@ fn users_give_up_when_their_patience_ends() {
 }
 
 #[test]
-fn a_short_idle_timeout_ends_slow_connections() {
+fn short_idle_timeout_ends_slow_connections() {
     let failed =
         |fields: &str| web("300 responses", "web:200% of 1Mbps", fields).groups["web"].failed;
     let (long, short) = (failed(""), failed(r#"idle-timeout = "1s""#));
@@ -54,7 +54,7 @@ fn a_short_idle_timeout_ends_slow_connections() {
 }
 
 #[test]
-fn poisson_arrivals_are_other_requests_at_the_same_rate() {
+fn poisson_arrivals_keep_the_load_but_change_the_requests() {
     let model = web("300 responses", "web:50% of 1Mbps", "");
     let poisson = web("300 responses", "web:50% of 1Mbps", r#"arrivals = "poisson""#);
     let (model, poisson) = (&model.groups["web"], &poisson.groups["web"]);
@@ -63,7 +63,7 @@ fn poisson_arrivals_are_other_requests_at_the_same_rate() {
 }
 
 #[test]
-fn requests_come_in_their_period() {
+fn web_requests_arrive_only_within_the_configured_period() {
     let outcome = web("40s", "web:50% of 1Mbps from 10s to 20s", "");
     let arrived = &outcome.links["left-right"].drops.as_ref().unwrap().arrived;
     assert!(
@@ -76,7 +76,7 @@ fn requests_come_in_their_period() {
 }
 
 #[test]
-fn fields_are_read_and_errors_name_them() {
+fn web_workload_options_are_parsed_and_errors_name_them() {
     let read: Workload = "web:95% of 10Mbps from 200s to 400s".parse().unwrap();
     let Workload::Web(Web { period: Period { from, until }, arrivals, .. }) = read else {
         panic!("web traffic")

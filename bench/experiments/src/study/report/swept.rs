@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn values_spanning_decades_get_a_logarithmic_axis() {
+    fn swept_values_that_span_decades_get_a_logarithmic_axis() {
         assert_eq!(
             of(&["0.00001", "0.0001", "0.01"]),
             Some(("x".into(), true, vec![1e-5, 1e-4, 1e-2]))
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn swept_values_accept_the_units_of_plans() {
+    fn swept_values_may_have_units() {
         assert_eq!(of(&["500kbps", "10Mbps"]), Some(("x (Mbps)".into(), true, vec![0.5, 10.0])));
         assert_eq!(of(&["20ms", "0.1s"]), Some(("x (ms)".into(), false, vec![20.0, 100.0])));
         assert_eq!(of(&["0.1%", "5 %"]), Some(("x (%)".into(), true, vec![0.1, 5.0])));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_can_set_the_scale_of_the_axis() {
+    fn plan_can_set_the_scale_of_the_axis() {
         let texts: BTreeSet<&str> = ["1", "100", "1000"].into();
         assert!(!Swept::of("x", &texts, Some(false)).unwrap().0.axis.log);
         assert!(Swept::of("x", &["10", "20", "30"].into(), Some(true)).unwrap().0.axis.log);

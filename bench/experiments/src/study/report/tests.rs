@@ -80,7 +80,7 @@ const CROSSING: [[[f64; 2]; 2]; 4] = [
 ];
 
 #[test]
-fn headline_names_the_best_system_and_the_crossover() {
+fn headline_names_the_best_system_and_the_crossover_point() {
     let study = study(LOSSES, "");
     let lines = headline(&study, &results(&study, &CROSSING));
     assert_eq!(lines.len(), 3, "{lines:#?}");
@@ -107,7 +107,7 @@ fn headline_names_the_best_system_and_the_crossover() {
 fn overlapping_intervals_give_no_winner() {
     let study = study(LOSSES, "");
     let wide = CROSSING.map(|point| point.map(|[a, _]| [a, 6.0 * a]));
-    // The ratios differ too: the seed decides which system is ahead.
+    // The ratios differ between seeds too, so the seed decides which system is ahead.
     let mixed = wide.map(|[[a, b], [c, d]]| [[a, b], [d, c]]);
     let lines = headline(&study, &results(&study, &mixed));
     assert!(
@@ -129,7 +129,7 @@ fn overlapping_intervals_give_no_winner() {
 }
 
 #[test]
-fn seeds_with_identical_runs_are_reported() {
+fn study_reports_seeds_with_identical_runs() {
     let study = study(LOSSES, "");
     let mut results = results(&study, &CROSSING);
     results.iter_mut().for_each(|result| result.outcome.trace_hash = "same".into());
@@ -137,7 +137,7 @@ fn seeds_with_identical_runs_are_reported() {
 }
 
 #[test]
-fn a_system_with_too_many_failures_is_not_ranked() {
+fn study_does_not_rank_system_with_too_many_failures() {
     let study = study(LOSSES, "rank-by = \"response_time_mean_ms\"");
     let mut results = results(&study, &CROSSING);
     for result in &mut results {
@@ -165,7 +165,7 @@ fn texts(svg: &str) -> Vec<&str> {
 }
 
 #[test]
-fn swept_loss_has_a_logarithmic_axis() {
+fn swept_loss_rate_has_a_logarithmic_axis() {
     let page = |losses: &str, report: &str| {
         let study = study(losses, report);
         html(&study, 1.0, &[], &results(&study, &CROSSING))
@@ -192,7 +192,7 @@ fn swept_loss_has_a_logarithmic_axis() {
 }
 
 #[test]
-fn intervals_stay_within_the_bounds_of_the_measure() {
+fn printed_intervals_stay_within_the_bounds_of_the_measure() {
     let study = study(LOSSES, "");
     let results = results(&study, &CROSSING.map(|[[a, _], [b, _]]| [[a, a / 3.0], [b, b / 4.0]]));
     let page = html(&study, 1.0, &[], &results);
@@ -214,7 +214,7 @@ fn intervals_stay_within_the_bounds_of_the_measure() {
 }
 
 #[test]
-fn report_table_is_checked_and_sets_the_measure() {
+fn report_section_of_a_study_is_checked_and_sets_the_measure() {
     let wrong = |report: &str, says: &str| {
         let text = PLAN.replace("LOSSES", LOSSES).replace("REPORT", report);
         let e = Study::from_toml("made-up", &text).unwrap_err().to_string();

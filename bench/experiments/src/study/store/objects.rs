@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn create_keeps_an_existing_object() {
+    fn creating_an_existing_object_keeps_its_contents() {
         let objects = objects();
         objects.prepare().unwrap();
         assert!(objects.create("a.json", b"first").unwrap());
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn many_objects_are_read_in_order() {
+    fn many_stored_objects_are_read_in_order() {
         let objects = objects();
         // There are more names than `AT_ONCE`, so objects are listed first. Every third object
         // exists.
@@ -264,7 +264,7 @@ mod tests {
         for name in names.iter().step_by(3) {
             objects.create(name, name.as_bytes()).unwrap();
         }
-        // One object belongs to another study whose name begins with the name of this one. The
+        // One object belongs to another study, whose name begins with the name of this study. The
         // other object is in a folder below the prefix.
         for other in ["some/study-2/0.json", "some/study/below/0.json"] {
             let path = Path::from(other);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_of_eight_writers_creates_the_object() {
+    fn only_one_of_eight_writers_creates_an_object() {
         let objects = objects();
         let first = std::thread::scope(|scope| {
             let objects = &objects;

@@ -1,4 +1,5 @@
-//! Tests of studies from text to results, with a runner that simulates nothing.
+//! Tests of studies, from their text to their results. The runner returns invented results instead
+//! of simulating.
 
 mod stored;
 
@@ -61,9 +62,10 @@ fn key(run: &StudyRun) -> String {
 }
 
 #[test]
-fn a_study_expands_into_its_runs() {
+fn study_expands_into_its_runs() {
     let runs = study().runs(1.0).unwrap();
-    // 2 x 2 x 2 combinations, less the two of 20 flows with SDC, with two seeds each.
+    // There are 2 x 2 x 2 combinations, minus two combinations of 20 flows with SDC. Each
+    // combination has two seeds.
     assert_eq!(runs.len(), 12);
     assert_eq!((key(&runs[0]).as_str(), runs[0].seed), ("flows=10, size=1000, system=plain", 1));
     assert_eq!((key(&runs[3]).as_str(), runs[3].seed), ("flows=10, size=1000, system=SDC", 2));
@@ -100,7 +102,7 @@ fn seeds_begin_with_the_first_seed_of_the_study() {
 }
 
 #[test]
-fn options_without_effect_in_any_combination_are_refused() {
+fn study_options_that_affect_no_combination_are_refused() {
     let of = |controllers: &str, scenario: &str, network: &str| {
         let text = format!(
             "question = 'Does it?'\n[sweep]\ncontroller = [{controllers}]\n[scenario]\nstop = '10s'\n{scenario}\n\
@@ -142,7 +144,7 @@ fn options_without_effect_in_any_combination_are_refused() {
     let down = media("from = 'left'\nto = 'right'");
     swept("['5ms', '100ms']", "path.rtt = '30ms'", &down).unwrap();
     assert!(swept("['5ms', '9ms']", "path.rtt = '30ms'", &down).is_err());
-    // Frames of upstream media take the delay of that direction.
+    // Frames of upstream media have the delay of the upstream direction.
     let up = media("from = 'right'\nto = 'left'");
     let delays = "path.delay = '100ms'\npath.up-delay = '5ms'";
     swept("['50ms']", delays, &up).unwrap();
@@ -155,7 +157,7 @@ fn options_without_effect_in_any_combination_are_refused() {
 }
 
 #[test]
-fn parameters_are_substituted_in_every_string() {
+fn study_parameters_are_substituted_in_every_string() {
     let text = STUDY
         .replace("name = \"flows\"", "name = \"$$$flows\"")
         .replace("flows:$flows@2s", "flows:${flows}@${size}ms");
@@ -168,7 +170,7 @@ fn parameters_are_substituted_in_every_string() {
 }
 
 #[test]
-fn a_study_without_axes_has_one_run_per_seed() {
+fn study_without_axes_has_one_run_per_seed() {
     let scenario = "question = \"?\"\n[scenario]\nstop = \"9s\"\nnetwork = { topology = \"dumbbell\" }\n\
         traffic = [{ name = \"a\", from = \"left\", to = \"right\", workload = \"flows:1\", controller = \"reno\" }]\n";
     let study = Study::from_toml("test", scenario).unwrap();
@@ -177,10 +179,10 @@ fn a_study_without_axes_has_one_run_per_seed() {
 }
 
 #[test]
-fn errors_name_the_line_and_a_fix() {
+fn study_errors_name_the_line_and_a_fix() {
     let long: Vec<String> = (0..400).map(|n| n.to_string()).collect();
     let cases: &[(&str, String, &[&str])] = &[
-        // Text to replace, replacement, and parts of the error message.
+        // Each case has the text to replace, its replacement, and parts of the error message.
         ("question = \"Does it?\"", String::new(), &["question", "question = \"...?\""]),
         ("question = \"Does it?\"", "question = \"\"".into(), &["line 1", "one line"]),
         ("question = ", "qestion = ".into(), &["line 1", "qestion", "question"]),
@@ -255,7 +257,7 @@ fn errors_name_the_line_and_a_fix() {
 }
 
 #[test]
-fn the_stack_can_be_set_unless_the_study_compares_stacks() {
+fn stack_can_be_overridden_unless_the_study_compares_stacks() {
     let noq = study().with_stack(Stack::Noq).unwrap().runs(1.0).unwrap();
     assert!(noq.iter().all(|c| c.scenario.stacks() == [Stack::Noq]));
     let text = STUDY
@@ -267,7 +269,7 @@ fn the_stack_can_be_set_unless_the_study_compares_stacks() {
 }
 
 #[test]
-fn a_study_may_set_its_stack() {
+fn study_file_may_set_its_stack() {
     let of = |stack: &str| Study::from_toml("test", &format!("stack = \"{stack}\"\n{STUDY}"));
     assert!(
         of("noq").unwrap().runs(1.0).unwrap().iter().all(|c| c.scenario.stacks() == [Stack::Noq])
@@ -284,7 +286,7 @@ fn a_study_may_set_its_stack() {
 }
 
 #[test]
-fn combinations_on_a_missing_stack_are_left_out() {
+fn combinations_on_a_stack_missing_from_the_build_are_omitted() {
     let of = |stacks: &str| {
         let text = STUDY.replace("[10, 20]", &format!("[10, 20]\nstack = {stacks}"));
         Study::from_toml("test", &text.replace("stop = ", "stack = \"$stack\"\nstop = "))
@@ -303,7 +305,7 @@ fn combinations_on_a_missing_stack_are_left_out() {
 }
 
 #[test]
-fn a_scale_shortens_runs_down_to_a_minimum() {
+fn scale_shortens_study_runs_down_to_a_minimum() {
     let stop = |text: &str, scale: f64| {
         let run = &Study::from_toml("test", text).unwrap().runs(scale).unwrap()[0];
         (run.scenario.stop, run.scenario.warm_up)
@@ -377,7 +379,7 @@ fn fingerprints_differ_exactly_when_runs_differ() {
 }
 
 #[test]
-fn every_run_is_in_exactly_one_part() {
+fn every_run_of_a_study_is_in_exactly_one_part() {
     let all: Vec<String> = study().runs(1.0).unwrap().into_iter().map(|c| c.fingerprint).collect();
     for n in [1, 2, 5, 12, 20] {
         let mut seen: Vec<String> = Vec::new();
@@ -396,7 +398,7 @@ fn every_run_is_in_exactly_one_part() {
 }
 
 #[test]
-fn lengthening_an_axis_keeps_runs_in_their_parts() {
+fn lengthening_an_axis_keeps_existing_runs_in_their_parts() {
     let longer = STUDY
         .replace("flows = [10, 20]", "flows = [5, 10, 15, 20]")
         .replace("seeds = 2", "seeds = 40");
@@ -426,7 +428,7 @@ fn lengthening_an_axis_keeps_runs_in_their_parts() {
 }
 
 #[test]
-fn runs_are_selected_by_fingerprint() {
+fn study_runs_are_selected_by_fingerprint() {
     let all = study().runs(1.0).unwrap();
     let chosen = |wanted: &[&str]| {
         let wanted: Vec<RunFilter> = wanted.iter().map(|w| w.parse().unwrap()).collect();
@@ -444,7 +446,7 @@ fn runs_are_selected_by_fingerprint() {
 }
 
 #[test]
-fn runs_are_selected_by_values_of_axes() {
+fn study_runs_are_selected_by_axis_values() {
     let all = study().runs(1.0).unwrap();
     let chosen = |wanted: &[&str]| {
         let wanted: Vec<RunFilter> = wanted.iter().map(|w| w.parse().unwrap()).collect();
@@ -529,7 +531,7 @@ fn run_fake(
 }
 
 #[test]
-fn results_keep_the_order_of_the_runs() {
+fn study_results_keep_the_order_of_the_runs() {
     let runs = study().runs(1.0).unwrap();
     for jobs in [1, 3, 40] {
         let (results, ran, _) = run_fake(&runs, None, jobs);
@@ -542,7 +544,7 @@ fn results_keep_the_order_of_the_runs() {
 }
 
 #[test]
-fn the_longest_runs_start_first() {
+fn longest_study_runs_start_first() {
     let runs = study().runs(1.0).unwrap();
     let order = Mutex::new(Vec::new());
     let options = RunOptions { jobs: NonZero::new(1), results: None, ..RunOptions::default() };
@@ -551,7 +553,7 @@ fn the_longest_runs_start_first() {
         Ok((fake(run), Cost::default()))
     });
     run.unwrap();
-    // Half the packet size means twice as many packets.
+    // Runs with half the packet size have twice as many packets and therefore take longest.
     let order = order.into_inner();
     assert!(
         order[..6].iter().all(|size| size == "500") && order[6..].iter().all(|size| size == "1000"),
@@ -560,7 +562,7 @@ fn the_longest_runs_start_first() {
 }
 
 #[test]
-fn only_runs_with_responses_change_fingerprint() {
+fn fingerprint_version_changes_only_runs_with_responses() {
     // Fingerprint of version 1, in which failed requests counted as responses.
     let old = |run: &StudyRun, text: &str| {
         let mut hash = fathom_netsim::hash::StableHash::default();
@@ -583,7 +585,7 @@ fn only_runs_with_responses_change_fingerprint() {
 }
 
 #[test]
-fn identical_runs_are_executed_once() {
+fn identical_study_runs_are_executed_once() {
     // Both systems are Reno, under different names.
     let text = STUDY
         .replace("controller = \"sdc\"", "controller = \"reno\"")
@@ -596,7 +598,7 @@ fn identical_runs_are_executed_once() {
 }
 
 #[test]
-fn the_table_has_a_row_of_means_per_combination() {
+fn study_table_has_a_row_of_means_per_combination() {
     let study = study();
     let (mut results, _, _) = run_fake(&study.runs(1.0).unwrap(), None, 2);
     let keyed = by_key(&results);
@@ -635,7 +637,7 @@ fn the_table_has_a_row_of_means_per_combination() {
 }
 
 #[test]
-fn scenario_fields_outside_the_scenario_get_a_hint() {
+fn scenario_fields_at_top_level_of_a_study_get_a_hint() {
     let spec = toml::Table::try_from(&study().points[0].spec).unwrap();
     for field in spec.keys().filter(|field| *field != "stack") {
         assert!(super::read::OF_SCENARIO.contains(&field.as_str()), "{field}");
@@ -655,7 +657,7 @@ fn scenario_fields_outside_the_scenario_get_a_hint() {
 }
 
 #[test]
-fn explain_describes_the_study_a_run_and_the_cost() {
+fn plan_explain_describes_study_run_and_cost() {
     let study = study();
     let text = explain(&study, &study.runs(1.0).unwrap(), 1.0, 2);
     for said in [
@@ -663,7 +665,7 @@ fn explain_describes_the_study_a_run_and_the_cost() {
         "source: a test",
         "axis flows: 10, 20 (2)",
         "axis system: plain, SDC (2)",
-        // Eight combinations, less two.
+        // There are eight combinations, minus two that are skipped.
         "runs: 6 combinations (2 left out) with 2 seeds each: 12",
         "10Mbps, 20ms, droptail:100p",
         "10 flows that outlast the run, starts over 2s; reno; packets of 1000 bytes",
@@ -672,7 +674,8 @@ fn explain_describes_the_study_a_run_and_the_cost() {
         "ends at 100s; nothing is counted before 20s",
         // 10 Mbps for 100 s in packets of 1000 and 500 bytes.
         "125 thousand to 250 thousand packets",
-        // The two largest runs at once: 20 MB each, plus 0.5 MB for each of their 20 flows.
+        // The two largest runs are executed at once. Each takes 20 MB, plus 0.5 MB for each of its
+        // 20 flows.
         "on 2 cores, up to 60 MB of memory",
     ] {
         assert!(text.contains(said), "'{said}' is not in:\n{text}");
@@ -680,7 +683,7 @@ fn explain_describes_the_study_a_run_and_the_cost() {
 }
 
 #[test]
-fn a_changed_trace_changes_the_fingerprint() {
+fn changed_trace_file_changes_the_fingerprint() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.trace");
     let fingerprint = |trace: &str| {

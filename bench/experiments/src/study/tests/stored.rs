@@ -31,7 +31,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn a_stopped_study_resumes_and_parts_merge() {
+fn stopped_study_resumes_and_its_parts_merge() {
     let folder = Folder::new("resume");
     let runs = study().runs(1.0).unwrap();
     let (fresh, _, _) = run_fake(&runs, None, 2);
@@ -50,7 +50,7 @@ fn a_stopped_study_resumes_and_parts_merge() {
 }
 
 #[test]
-fn corrupt_results_are_reported_and_run_again() {
+fn corrupt_stored_results_are_reported_and_run_again() {
     let folder = Folder::new("broken");
     let runs = study().runs(1.0).unwrap();
     let (fresh, _, _) = run_fake(&runs, Some(&folder.0), 2);
@@ -70,7 +70,7 @@ fn corrupt_results_are_reported_and_run_again() {
 }
 
 #[test]
-fn only_stale_temporary_files_of_own_runs_are_removed() {
+fn only_stale_temporary_files_of_the_study_are_removed() {
     let folder = Folder::new("swept");
     let runs = study().runs(1.0).unwrap();
     let of = |what: &str| format!(".{what}-host-with-dashes-17-0123456789abcdef.tmp");
@@ -102,7 +102,7 @@ fn only_stale_temporary_files_of_own_runs_are_removed() {
 }
 
 #[test]
-fn a_failed_run_does_not_stop_the_others() {
+fn failed_study_run_does_not_stop_other_runs() {
     let folder = Folder::new("failed");
     let runs = study().runs(1.0).unwrap();
     let options = RunOptions {
@@ -138,7 +138,7 @@ fn a_failed_run_does_not_stop_the_others() {
 }
 
 #[test]
-fn the_first_stored_result_is_kept() {
+fn first_stored_result_of_a_run_is_kept() {
     let folder = Folder::new("first");
     let runs = &study().runs(1.0).unwrap()[..1];
     let options = RunOptions {
@@ -173,7 +173,7 @@ fn the_first_stored_result_is_kept() {
 }
 
 #[test]
-fn status_reports_running_broken_and_missing_runs() {
+fn study_status_reports_running_broken_and_missing_runs() {
     let folder = Folder::new("status");
     let runs = study().runs(1.0).unwrap();
     let at = Location::Folder(folder.0.clone());
@@ -217,7 +217,7 @@ fn status_reports_running_broken_and_missing_runs() {
 }
 
 #[test]
-fn locations_are_parsed_as_folders_or_object_stores() {
+fn result_locations_are_parsed_as_folders_or_object_stores() {
     for (text, is) in [
         ("results", Location::Folder("results".into())),
         ("file:///a/b", Location::Folder("/a/b".into())),
@@ -236,7 +236,7 @@ fn locations_are_parsed_as_folders_or_object_stores() {
 }
 
 #[test]
-fn results_that_cannot_be_stored_stop_the_study() {
+fn study_stops_if_results_cannot_be_stored() {
     let folder = Folder::new("unstored");
     let runs = study().runs(1.0).unwrap();
     // A file takes the place of the folder.

@@ -177,7 +177,7 @@ fn runs() -> Vec<([&'static str; 2], usize)> {
 
 /// Runs in a guest; outside of a guest there is nothing to do.
 #[test]
-fn guest_measures_the_kernel_queues() {
+fn guest_kernel_measures_the_kernel_queues() {
     let Some(file) = std::env::var_os(RESULTS) else { return };
     let (mut wires, mut datagrams) = (Vec::new(), Vec::new());
     for (number, ([queue, _], scenario)) in runs().into_iter().enumerate() {
@@ -383,12 +383,12 @@ fn ours_over_seeds(queue: &str, passages: &[Passage]) -> Spread {
 /// Needs `user-mode-linux`, which `make test` installs; without it there is nothing to compare
 /// with.
 #[test]
-fn simulated_queues_agree_with_the_kernels() {
+fn simulated_queues_agree_with_kernel_queues() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("passages");
     let test = std::env::current_exe().unwrap().display().to_string();
     let variable = format!("{RESULTS}={}", file.display());
-    let name = concat!(module_path!(), "::guest_measures_the_kernel_queues");
+    let name = concat!(module_path!(), "::guest_kernel_measures_the_kernel_queues");
     let name = name.split_once("::").unwrap().1;
     let command = ["env", &variable, &test, "--exact", name, "--nocapture"].map(OsStr::new);
     // Figures of the kernel's queue and of the lab's, summed over tries.

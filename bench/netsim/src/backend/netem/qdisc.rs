@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_become_tc_qdiscs() {
+    fn queues_are_translated_to_tc_qdiscs() {
         assert_eq!(
             of("droptail:136p", 0),
             ["root handle 10: stab overhead -14 netem rate 10000000bit limit 136"]
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_missing_from_the_kernel_are_named() {
+    fn error_names_queues_missing_from_the_kernel() {
         for queue in ["avq", "gared", "dualpi2", "cobalt"] {
             let error =
                 qdiscs(RATE, &queue.parse().unwrap(), Duration::ZERO).unwrap_err().to_string();

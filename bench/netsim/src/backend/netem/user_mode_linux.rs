@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_quotes_its_arguments() {
+    fn guest_init_script_quotes_its_arguments() {
         let words: Vec<&OsStr> = ["fathom", "compare", "it's $HOME"].map(OsStr::new).to_vec();
         let text =
             init(Path::new("/tmp/a b"), Path::new("/work"), &[PathBuf::from("/m/veth.ko")], &words);

@@ -41,7 +41,7 @@ fn done(relay: &mut Relay, command: &str, ms: u64) {
 }
 
 #[test]
-fn commands_apply_to_later_datagrams() {
+fn relay_commands_apply_to_later_datagrams() {
     let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
     assert_eq!(arrives(&mut relay.down, 0), Some(11));
     done(&mut relay, "rate 4Mbps", 100);
@@ -106,7 +106,7 @@ fn commands_apply_to_later_datagrams() {
 }
 
 #[test]
-fn a_new_rate_moves_datagrams_in_transit() {
+fn new_rate_moves_datagrams_already_in_transit() {
     let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
     let client = (0, "127.0.0.1:9".parse().unwrap());
     for number in 0..3 {
@@ -131,7 +131,7 @@ fn a_new_rate_moves_datagrams_in_transit() {
 }
 
 #[test]
-fn invalid_commands_are_refused_with_a_hint() {
+fn invalid_relay_commands_are_refused_with_a_hint() {
     let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
     for (command, says) in [
         ("", "'' is not a command; write rate 5Mbps"),
@@ -171,7 +171,7 @@ fn invalid_commands_are_refused_with_a_hint() {
 }
 
 #[test]
-fn a_link_without_a_rate_refuses_a_new_one() {
+fn relay_link_without_a_rate_refuses_a_rate_command() {
     assert!(
         relay(&[("rtt", "20ms")])
             .command("rate 5Mbps", at(0))
@@ -187,7 +187,7 @@ fn a_link_without_a_rate_refuses_a_new_one() {
 }
 
 #[test]
-fn events_of_commands_are_bounded() {
+fn events_created_by_relay_commands_are_bounded() {
     let mut relay = relay(&[]);
     for second in 0..1_000 {
         done(&mut relay, "blackout 500ms", 1_000 * second);
@@ -200,7 +200,7 @@ fn events_of_commands_are_bounded() {
 
 proptest::proptest! {
     #[test]
-    fn no_line_panics(line in "\\PC{0,80}", name in 0usize..12, value in "[0-9a-z.%,=:@ -]{0,20}", ms in 0u64..10_000) {
+    fn relay_commands_never_panic(line in "\\PC{0,80}", name in 0usize..12, value in "[0-9a-z.%,=:@ -]{0,20}", ms in 0u64..10_000) {
         let names = ["rate", "up-rate", "rtt", "delay", "loss", "jitter", "reorder", "policer", "ecn", "blackout", "hold", "mtu"];
         let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
         let _ = relay.command(&line, at(ms));

@@ -76,7 +76,7 @@ fn nothing_comes(to: &UdpSocket) {
 }
 
 #[test]
-fn each_direction_has_its_own_delay() {
+fn each_direction_of_the_relay_has_its_own_delay() {
     let (server, client) = (socket(), socket());
     let spec = RelaySpec { up: delayed(20), down: delayed(40), ..RelaySpec::default() };
     let relay = Running::new(server.local_addr().unwrap(), spec);
@@ -102,7 +102,7 @@ fn each_direction_has_its_own_delay() {
 }
 
 #[test]
-fn each_client_has_a_port_and_a_rebinding_changes_it() {
+fn each_relay_client_has_a_port_that_rebinding_changes() {
     let server = socket();
     let rebind = "rebind@300ms".parse().unwrap();
     let spec = RelaySpec { events: vec![rebind], ..RelaySpec::default() };
@@ -123,7 +123,7 @@ fn each_client_has_a_port_and_a_rebinding_changes_it() {
 }
 
 #[test]
-fn the_observer_sees_server_and_ecn_of_each_datagram() {
+fn relay_observer_sees_server_and_ecn_of_each_datagram() {
     let servers = [socket(), socket()];
     let local = "127.0.0.1:0".parse().unwrap();
     let [first, second] = [0, 1].map(|n| servers[n].local_addr().unwrap());
@@ -144,7 +144,7 @@ fn the_observer_sees_server_and_ecn_of_each_datagram() {
         relay.run(&stops, None, |_, _| {}).unwrap();
         relay.stats()
     });
-    // One client of both servers.
+    // The client sends to both servers.
     let client = Udp::new(socket()).unwrap();
     client.send(at[0], Some(EcnCodepoint::Ect0), b"one").unwrap();
     client.send(at[1], None, b"two").unwrap();
@@ -162,7 +162,7 @@ fn the_observer_sees_server_and_ecn_of_each_datagram() {
 }
 
 #[test]
-fn corruption_flips_one_bit_and_duplicates_arrive_twice() {
+fn relay_corruption_flips_one_bit_and_duplicates_arrive_twice() {
     let (server, client) = (socket(), socket());
     let up = DirectedPath {
         impairments: Impairments { corrupt: 1.0, duplicate: 1.0, ..Impairments::default() },
@@ -184,7 +184,7 @@ fn corruption_flips_one_bit_and_duplicates_arrive_twice() {
 }
 
 #[test]
-fn blackouts_and_oversized_datagrams_pass_nothing() {
+fn relay_drops_datagrams_in_a_blackout_or_above_the_mtu() {
     let (server, client) = (socket(), socket());
     let events = vec!["mtu:1000@0s".parse().unwrap(), "blackout:400ms@0s".parse().unwrap()];
     let relay =
@@ -201,7 +201,7 @@ fn blackouts_and_oversized_datagrams_pass_nothing() {
 }
 
 #[test]
-fn an_address_in_use_is_reported() {
+fn relay_reports_an_address_in_use() {
     let taken = socket();
     let at = taken.local_addr().unwrap();
     let error = Relay::bind(at, "127.0.0.1:9".parse().unwrap(), RelaySpec::default())
@@ -211,7 +211,7 @@ fn an_address_in_use_is_reported() {
 }
 
 #[test]
-fn a_relay_to_itself_is_refused() {
+fn relay_to_its_own_address_is_refused() {
     for (listen, to) in [
         ("127.0.0.1", "127.0.0.1"),
         ("0.0.0.0", "127.0.0.1"),
@@ -224,7 +224,7 @@ fn a_relay_to_itself_is_refused() {
         let [listen, to] = [listen, to].map(|ip| format!("{ip}:{free}").parse().unwrap());
         let error = Relay::bind(listen, to, RelaySpec::default()).unwrap_err();
         assert!(matches!(error, RelayError::Itself(_)), "{listen} to {to}: {error}");
-        // Another port or another host makes no loop.
+        // A relay to another port or another host makes no loop and is accepted.
         let other = |ip: &str, port| {
             Relay::bind(listen, format!("{ip}:{port}").parse().unwrap(), RelaySpec::default())
         };
@@ -255,7 +255,7 @@ fn turn(relay: &mut Relay) {
 }
 
 #[test]
-fn a_reply_to_an_evicted_client_is_dropped() {
+fn reply_to_an_evicted_relay_client_is_dropped() {
     let (server, old, new) = (socket(), socket(), socket());
     let mut relay = by_hand(&server);
     let at = relay.address().unwrap();
@@ -263,8 +263,8 @@ fn a_reply_to_an_evicted_client_is_dropped() {
     while relay.stats.clients == 0 {
         turn(&mut relay);
     }
-    // The old client's socket is readable in the round in which a new client evicts it. No socket
-    // can be opened for the new client.
+    // The old client's socket is readable in the round in which a new client evicts the old client.
+    // No socket can be opened for the new client.
     let theirs = relay.clients[0].socket.io().local_addr().unwrap().port();
     server.send_to(b"!", (Ipv4Addr::LOCALHOST, theirs)).unwrap();
     new.send_to(b"?", at).unwrap();
@@ -278,7 +278,7 @@ fn a_reply_to_an_evicted_client_is_dropped() {
 }
 
 #[test]
-fn a_scheduling_queue_serves_clients_in_turn() {
+fn scheduling_queue_of_the_relay_serves_clients_in_turn() {
     let (server, busy, sparse) = (socket(), socket(), socket());
     // 972 bytes and 28 bytes of headers take 100 ms.
     let link = Some((
@@ -312,7 +312,7 @@ fn a_scheduling_queue_serves_clients_in_turn() {
 }
 
 #[test]
-fn a_rebinding_loses_datagrams_that_wait_in_any_queue() {
+fn rebinding_loses_datagrams_that_wait_in_any_queue() {
     // CoDel's sojourn never exceeds this target.
     for queue in ["droptail:10p", "fq-codel:target=1s,interval=10s"] {
         let (server, client) = (socket(), socket());

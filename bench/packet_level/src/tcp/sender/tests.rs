@@ -1,4 +1,4 @@
-//! Scripted losses checked against the RFCs: which segments leave when.
+//! Tests of scripted losses. The RFCs determine which segments leave at which time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn ack_of(ack: u64, blocks: &[(u64, u64)]) -> TcpAck {
     }
 }
 
-/// Both ends and a path that follows a script.
+/// Both ends of a connection, and a path that follows a script.
 struct Path {
     s: TcpSender,
     r: TcpReceiver,
@@ -87,10 +87,10 @@ struct Path {
     /// Segments to mark.
     marks: Vec<i64>,
     copies: BTreeMap<i64, u32>,
-    /// Segments sent: millisecond and segment number.
+    /// Sent segments, as the millisecond and the segment number.
     sent: Vec<(u64, i64)>,
     segments: Vec<TcpSegment>,
-    /// ACKs sent: millisecond and ACK number in segments.
+    /// Sent ACKs, as the millisecond and the ACK number in segments.
     acked: Vec<(u64, u64)>,
 }
 
@@ -217,10 +217,10 @@ impl Path {
     }
 }
 
-/// RFC 5681 §3.1 and RFC 6928 §2; a smaller initial window grows by slow start up to the
+/// RFC 5681 §3.1 and RFC 6928 §2. A smaller initial window grows by slow start up to the
 /// controller's window.
 #[test]
-fn initial_window_is_an_option() {
+fn tcp_initial_window_is_configurable() {
     for (mss, expected) in [(500, 2_000), (1_460, 4_380), (4_000, 8_000)] {
         assert_eq!(InitialWindow::Rfc5681.bytes(mss), expected);
     }
@@ -247,7 +247,7 @@ fn initial_window_is_an_option() {
 /// RFC 5681 §3.1, equations 2 and 3: in slow start an ACK counts for one segment, however many it
 /// covers; RFC 9002 §7.3 counts bytes.
 #[test]
-fn delayed_acks_slow_growth_when_counting_acks() {
+fn delayed_acks_slow_window_growth_when_acks_are_counted() {
     for (counting, flights) in
         [(GrowthCounting::Acks, [10, 15, 21]), (GrowthCounting::Bytes, [10, 20, 40])]
     {
@@ -262,7 +262,7 @@ fn delayed_acks_slow_growth_when_counting_acks() {
 /// RFC 9293 §3.8.6: no more than the receiver's window is sent; the window also counts data that
 /// arrived behind a gap.
 #[test]
-fn receiver_window_is_respected() {
+fn tcp_sender_respects_the_receiver_window() {
     let most = TcpOptions { max_window: Some(4), ..options(LossRecovery::Sack) };
     let mut p = Path::new(reno(), most, 1, &[(4, 1)]);
     p.s.offer(12_000);
@@ -274,7 +274,7 @@ fn receiver_window_is_respected() {
 
 /// RFC 5681 §4.1.
 #[test]
-fn idle_connection_begins_again_with_the_initial_window() {
+fn idle_tcp_connection_restarts_with_the_initial_window() {
     for (restart_idle, flight) in [(true, 2), (false, 20)] {
         let initial_window = InitialWindow::Segments(2);
         let o = TcpOptions { initial_window, restart_idle, ..options(LossRecovery::NewReno) };
@@ -289,7 +289,7 @@ fn idle_connection_begins_again_with_the_initial_window() {
 
 /// A new connection begins with a SYN and keeps the counts of the old one.
 #[test]
-fn restart_keeps_the_counters() {
+fn restarted_tcp_connection_keeps_its_counters() {
     let mut p = Path::reno(LossRecovery::NewReno, 10, &[]);
     assert!(p.run(1_000));
     p.s.restart(reno());
@@ -301,7 +301,7 @@ fn restart_keeps_the_counters() {
 
 /// Sync-TCP §3.2: the timestamps option provides one-way delays and takes 12 bytes of each segment.
 #[test]
-fn timestamps_yield_one_way_delays() {
+fn tcp_timestamps_yield_one_way_delays() {
     let o = TcpOptions { timestamps: true, ..options(LossRecovery::NewReno) };
     let mut p = Path::new(fixed(4), o, 1, &[]);
     p.s.offer(988 * 4);
@@ -315,10 +315,10 @@ fn timestamps_yield_one_way_delays() {
     assert_eq!(delays, [Some(50_000_000); 4]);
 }
 
-/// With random losses in both directions, every byte arrives once, and the sender always has a
-/// timer or a packet to wait for until then.
+/// With random losses in both directions, every byte arrives once. Until all bytes have arrived,
+/// the sender always waits for a timer or for a packet.
 #[test]
-fn every_byte_arrives_despite_losses() {
+fn every_tcp_byte_arrives_despite_losses() {
     for (seed, recovery) in
         (0..20).flat_map(|seed| [(seed, LossRecovery::NewReno), (seed, LossRecovery::Sack)])
     {

@@ -1,4 +1,4 @@
-//! Connections of a shared configuration, on the stack that the parent module selects.
+//! Tests of connections that share a configuration, on the stack that the parent module selects.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -150,7 +150,7 @@ async fn connections_of_one_config_have_separate_delays() {
 /// After a move to another address, the stack builds a new controller without saying to which
 /// connection it belongs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_migrated_connection_keeps_its_own_delays() {
+async fn migrated_connection_keeps_its_own_delays() {
     let (server, client) = configs("sync", identity());
     let (clients, servers) = exchange_and_move(server, client).await;
     assert_each_has_its_own_delays(clients);
@@ -158,7 +158,7 @@ async fn a_migrated_connection_keeps_its_own_delays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn own_transport_config_accepts_the_controller_factory() {
+async fn users_transport_config_accepts_the_controller_factory() {
     let Identity { server, client } = identity();
     let plugin = Plugin::named("sync").expect("a plug-in");
     let client = plugin.client(client).expect("a client").shared_config(TransportConfig::default());
@@ -176,7 +176,7 @@ async fn own_transport_config_accepts_the_controller_factory() {
 
 /// Without a session of ours: the stack's own TLS.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn controllers_without_sessions_run_on_rtts() {
+async fn controllers_without_a_plugin_session_use_rtts() {
     let Identity { server, client } = identity();
     let transport = || {
         let mut transport = TransportConfig::default();

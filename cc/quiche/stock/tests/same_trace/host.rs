@@ -1,4 +1,4 @@
-//! The host as seen by a simulation: a clock that stands still and random bytes from a seed, for
+//! The host as a simulation sees it. The clock stands still and random bytes come from a seed, for
 //! code that takes neither as an argument.
 //!
 //! Stock quiche asks the C library for the time and BoringSSL for random bytes. This module defines
@@ -60,7 +60,8 @@ pub(crate) fn reads() -> Reads {
     Reads { clock: CLOCK_READS.get(), random: RANDOM_READS.get() }
 }
 
-/// Time since boot. Any day except the first will do, because quiche subtracts a day from the time.
+/// Time since boot. Any time after the first day is valid, because quiche subtracts a day from the
+/// time.
 const BOOTED: Duration = Duration::from_secs(30 * 86_400);
 
 #[unsafe(no_mangle)]

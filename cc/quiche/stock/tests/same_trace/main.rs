@@ -131,24 +131,24 @@ fn every_network(controller: &'static str) {
 }
 
 #[test]
-fn reno_sends_the_same_packets_as_stock() {
+fn reno_sends_the_same_packets_as_on_stock_quiche() {
     every_network(CONTROLLERS[0]);
 }
 
 #[test]
-fn cubic_sends_the_same_packets_as_stock() {
+fn cubic_sends_the_same_packets_as_on_stock_quiche() {
     every_network(CONTROLLERS[1]);
 }
 
 #[test]
-fn bbr2_sends_the_same_packets_as_stock() {
+fn bbr2_sends_the_same_packets_as_on_stock_quiche() {
     every_network(CONTROLLERS[2]);
 }
 
 /// Traces are sensitive: they repeat, and they differ if the controller, one of its parameters or a
 /// random number differs.
 #[test]
-fn traces_repeat_and_differ_with_any_input() {
+fn packet_traces_repeat_and_differ_with_any_input() {
     let reno = setup(Application::H3, "reno");
     let link = link();
     let first = stock(&reno, &link);
@@ -231,7 +231,7 @@ impl End for Inside {
 /// Inside of `simulation::run_at`, the derived crate never asks the host for the time, whereas
 /// stock asks all the time.
 #[test]
-fn a_simulation_never_reads_the_host_clock() {
+fn simulation_never_reads_the_host_clock() {
     let outage = Link { one_lost_in: 40, outage: [ms(900), ms(2500)], ..link() };
     for controller in CONTROLLERS {
         let setup = setup(Application::H3, controller);

@@ -2,7 +2,7 @@ use super::*;
 
 /// RFC 9293 §3.5: SYN, SYN-ACK and ACK of 40 bytes each, then data.
 #[test]
-fn data_waits_for_the_handshake() {
+fn tcp_data_wait_for_the_handshake() {
     let mut p = Path::reno(LossRecovery::NewReno, 3, &[]);
     assert!(p.run(1_000));
     let first: Vec<_> = p.segments.iter().take(3).map(|s| (s.syn, s.len, s.size)).collect();

@@ -1,7 +1,7 @@
-//! Comparison with Linux: packetdrill scenarios, restated. The scripts are from google/packetdrill,
-//! and comments give their path below gtests/net. Scripts named `selftests` are in
-//! tools/testing/selftests/net/packetdrill of torvalds/linux. Segments have 1000 bytes and are
-//! numbered from 0.
+//! Comparison with Linux, by packetdrill scenarios that are rewritten for this sender. The scripts
+//! are from google/packetdrill, and each comment gives the path of its script below gtests/net.
+//! Scripts named `selftests` are in tools/testing/selftests/net/packetdrill of torvalds/linux.
+//! Segments have 1000 bytes and are numbered from 0.
 //!
 //! The tests assert the behaviour of this sender, under CUBIC as in the scripts. If Linux behaves
 //! differently, the comment describes the difference. docs/validation.md lists all of them.
@@ -16,7 +16,7 @@ struct Script {
 
 impl Script {
     /// Creates a connection with Linux's options: an initial window of ten segments, growth by
-    /// acknowledged bytes, a timeout of at least 200 ms.
+    /// acknowledged bytes, and a timeout of at least 200 ms.
     fn new(recovery: LossRecovery, round_trip: u64) -> Self {
         Self::with(TcpOptions { counting: GrowthCounting::Bytes, ..options(recovery) }, round_trip)
     }
@@ -84,11 +84,12 @@ fn numbers(range: std::ops::Range<u64>) -> Vec<u64> {
     range.collect()
 }
 
-/// tcp/slow_start/slow-start-ack-per-1pkt, -ack-per-2pkt, -ack-per-4pkt: ten segments, then 2, 4
-/// and 8 at each ACK of 1, 2 and 4 segments, up to a window of 20. This sender does the same when
-/// it counts bytes. When it counts ACKs (RFC 5681 §3.1, equation 2), an ACK counts for one segment.
+/// tcp/slow_start/slow-start-ack-per-1pkt, -ack-per-2pkt, -ack-per-4pkt: Linux sends ten segments.
+/// Each ACK of 1, 2 or 4 segments then releases 2, 4 or 8 segments, up to a window of 20. This
+/// sender does the same when it counts bytes. When it counts ACKs (RFC 5681 §3.1, equation 2), an
+/// ACK counts for one segment.
 #[test]
-fn slow_start_by_acks_of_one_two_and_four_segments() {
+fn slow_start_grows_with_acks_of_one_two_and_four_segments() {
     for (every, by_bytes, by_acks) in [(1, 2, 2), (2, 4, 3), (4, 8, 5)] {
         for (counting, released) in
             [(GrowthCounting::Bytes, by_bytes), (GrowthCounting::Acks, by_acks)]
@@ -142,7 +143,7 @@ fn idle_time_restores_the_initial_window() {
 /// tcp/fast_retransmit/fr-4pkt, -4pkt-sack: the third duplicate ACK retransmits the first segment
 /// and nothing else.
 #[test]
-fn third_duplicate_ack_retransmits() {
+fn third_duplicate_ack_triggers_a_retransmission() {
     for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
         let mut s = Script::new(recovery, 100);
         assert_eq!(s.write(4), numbers(0..4));
@@ -188,7 +189,7 @@ fn first_two_duplicate_acks_release_new_segments() {
 /// segments, and its window is 19. This sender keeps the threshold at three duplicates, and its
 /// window does not grow because it was not full when the ACK came.
 #[test]
-fn reordering_of_two_segments_begins_no_recovery() {
+fn reordering_of_two_segments_starts_no_recovery() {
     let mut s = Script::new(LossRecovery::Sack, 20);
     assert_eq!(s.write(10), numbers(0..10));
     assert_eq!((s.after(20).ack(0, &[(9, 10)]), s.ack(0, &[(3, 4), (9, 10)])), (vec![], vec![]));
@@ -208,11 +209,11 @@ fn one_duplicate_ack_leaves_the_window_unchanged() {
     assert_eq!((s.after(100).ack(0, &[(1, 2)]), s.window()), (vec![], 10));
 }
 
-/// tcp/fast_recovery/prr-ss-10pkt-lost-1: one new segment for each segment that leaves the network,
-/// down to a window of 7. Linux uses PRR (RFC 6937), which gives the same result if that many
-/// segments are in flight.
+/// tcp/fast_recovery/prr-ss-10pkt-lost-1: one new segment is sent for each segment that leaves the
+/// network, down to a window of 7. Linux uses PRR (RFC 6937), which gives the same result if that
+/// many segments are in flight.
 #[test]
-fn one_hole_is_repaired_and_the_window_stays_full() {
+fn one_lost_segment_is_repaired_while_the_window_stays_full() {
     let mut s = Script::new(LossRecovery::Sack, 100);
     assert_eq!(s.write(10), numbers(0..10));
     s.after(110);
@@ -229,7 +230,7 @@ fn one_hole_is_repaired_and_the_window_stays_full() {
 /// afterwards. Linux sends one hole per ACK: 0 with the third duplicate and 1, 2, 3 with the next
 /// ones. By RFC 6675 §5, step C, all four fit the window of 7 at once.
 #[test]
-fn four_holes_are_repaired_as_the_pipe_drains() {
+fn four_lost_segments_are_repaired_as_the_pipe_drains() {
     let mut s = Script::new(LossRecovery::Sack, 10);
     assert_eq!(s.write(10), numbers(0..10));
     s.after(10);
@@ -266,8 +267,8 @@ fn lost_retransmission_waits_for_the_timeout() {
 
 /// tcp/sack/sack-shift-sacked-2-6-8-3-9-nofack: blocks of 2, 6 and 8 are three duplicates. Linux
 /// treats all holes below 8 as lost and sends 0, then 1 with the block of 3, and nothing with the
-/// block of 9. By RFC 6675 §4, 0 and 1 are lost and are sent, and 5 is later; 4 and 7 are sent
-/// because nothing else can be (rule 3 of NextSeg).
+/// block of 9. By RFC 6675 §4, 0 and 1 are lost and are sent, and 5 is declared lost later. 4 and 7
+/// are sent because nothing else can be sent (rule 3 of NextSeg).
 #[test]
 fn holes_below_three_sacked_segments_are_lost() {
     let mut s = Script::new(LossRecovery::Sack, 100);
@@ -286,7 +287,7 @@ fn holes_below_three_sacked_segments_are_lost() {
 /// of 3 and of 6 to 9. The ACK advances the ACK number and also shows the losses, so RFC 6675 §5
 /// counts it as a duplicate. Linux and this sender both send 1, 2, 4 and 5 at once.
 #[test]
-fn an_advancing_ack_can_also_reveal_losses() {
+fn advancing_ack_can_also_reveal_losses() {
     let mut s = Script::new(LossRecovery::Sack, 10);
     assert_eq!(s.write(10), numbers(0..10));
     assert_eq!(s.after(10).ack(1, &[(3, 4), (6, 10)]), [1, 2, 4, 5]);
@@ -297,7 +298,7 @@ fn an_advancing_ack_can_also_reveal_losses() {
 /// with three segments behind two holes begins recovery with a window of 7, and both holes are
 /// sent. The next block releases nothing.
 #[test]
-fn one_block_of_three_segments_begins_recovery() {
+fn one_sack_block_of_three_segments_starts_recovery() {
     let mut s = Script::new(LossRecovery::Sack, 10);
     assert_eq!(s.write(10), numbers(0..10));
     assert_eq!((s.after(10).ack(0, &[(2, 5)]), s.window()), (vec![0, 1], 7));
@@ -310,7 +311,7 @@ fn one_block_of_three_segments_begins_recovery() {
 /// and 5 (rule 3 of NextSeg), and for four new segments after the block, because nothing shows that
 /// 7 is lost.
 #[test]
-fn sack_blocks_of_an_old_ack_count() {
+fn sack_blocks_of_an_old_ack_are_used() {
     let mut s = Script::new(LossRecovery::Sack, 10);
     assert_eq!(s.write(10), numbers(0..10));
     s.after(10);
@@ -326,7 +327,7 @@ fn sack_blocks_of_an_old_ack_count() {
 /// segment 40 or 27 ms later, at an RTT of 100 ms (RACK, RFC 8985 §6.2). This sender counts one
 /// duplicate, and the timeout repairs the loss.
 #[test]
-fn one_block_waits_for_the_timeout() {
+fn segments_before_one_sacked_segment_wait_for_the_timeout() {
     let mut s = Script::new(LossRecovery::Sack, 100);
     assert_eq!(s.write(4), numbers(0..4));
     assert_eq!(s.after(100).ack(0, &[(3, 4)]), []);
@@ -337,7 +338,7 @@ fn one_block_waits_for_the_timeout() {
 /// timeout sends 0, the ACK of 0 releases 1 and 2, and their ACK releases 3. Linux first sends 3
 /// after 200 ms (tail loss probe, RFC 8985 §7), and 0 another 300 ms later.
 #[test]
-fn timeout_retransmits_in_order_with_slow_start() {
+fn segments_after_a_timeout_are_resent_in_order_by_slow_start() {
     let mut s = Script::new(LossRecovery::Sack, 100);
     assert_eq!(s.write(4), numbers(0..4));
     let byte = [(3_999, 4_000)];
@@ -352,7 +353,7 @@ fn timeout_retransmits_in_order_with_slow_start() {
 /// ms, and the next ones follow after 600 and 1200 ms. Linux sends a probe after 300 ms and has
 /// timeouts of 300 and 600 ms after that.
 #[test]
-fn timeouts_double() {
+fn successive_tcp_timeouts_double() {
     let mut s = Script::new(LossRecovery::Sack, 100);
     s.s.finish();
     assert_eq!(s.leaves(), [0]);
@@ -363,12 +364,12 @@ fn timeouts_double() {
 /// to 2, and ssthresh is 7 after a window of 10. Slow start sends two segments per ACK up to 7,
 /// then one. Linux sends a probe after 300 ms, and its timeout comes 300 ms later.
 #[test]
-fn slow_start_after_a_timeout_ends_at_0_7_of_the_window() {
+fn slow_start_after_timeout_ends_at_0_7_of_the_old_window() {
     let mut s = Script::new(LossRecovery::Sack, 100);
     assert_eq!(s.write(1), [0]);
     assert_eq!((s.after(100).ack(1, &[]), s.window()), (vec![], 10));
     assert_eq!(s.write(1), [1]);
-    // Two samples of 100 ms.
+    // The sender has two samples of 100 ms.
     assert_eq!(s.silence(300), [(250, 1)]);
     assert_eq!((s.after(50).ack(2, &[]), s.window()), (vec![], 2));
     assert_eq!(s.write(200), [2, 3]);
@@ -379,11 +380,11 @@ fn slow_start_after_a_timeout_ends_at_0_7_of_the_window() {
     assert_eq!(s.window(), 7);
 }
 
-/// tcp/cwnd_moderation/cwnd-moderation-ecn-enter-cwr-no-moderation-700: a mark with three segments
-/// in flight. ssthresh is 7, and this sender sets the window to it (RFC 3168 §6.1.2). By PRR, Linux
-/// has a window of 4, one more than the segments in flight.
+/// tcp/cwnd_moderation/cwnd-moderation-ecn-enter-cwr-no-moderation-700: a mark arrives while three
+/// segments are in flight. ssthresh is 7, and this sender sets the window to ssthresh
+/// (RFC 3168 §6.1.2). By PRR, Linux has a window of 4, one more than the segments in flight.
 #[test]
-fn mark_reduces_the_window_to_0_7() {
+fn ecn_mark_reduces_the_cubic_window_to_0_7() {
     let mut s = Script::with(TcpOptions { ecn: true, ..options(LossRecovery::Sack) }, 100);
     assert_eq!(s.write(4), numbers(0..4));
     let marked = TcpAck { ece: true, ..ack_of(1_000, &[]) };
@@ -392,7 +393,7 @@ fn mark_reduces_the_window_to_0_7() {
 
 /// tcp/fastopen/client/cookie-req-timeout, syn-data-timeout: the SYN is sent again after 1 s, and
 /// data follow the SYN-ACK at once. RFC 5681 §3.1 and RFC 6298 §5, rule 5.7, then require a window
-/// of one segment and a timeout of 3 s; the scripts do not show Linux's values.
+/// of one segment and a timeout of 3 s. The scripts do not show Linux's values.
 #[test]
 fn lost_syn_is_retransmitted_after_a_second() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(-1, 1)]);
@@ -436,7 +437,7 @@ impl Listener {
 /// the third at once and the second 40 ms later. This receiver delays each ACK, by 100 ms unless
 /// configured otherwise; RFC 5681 §4.2 allows 500 ms.
 #[test]
-fn lone_segments_wait_for_the_delayed_ack() {
+fn ack_of_a_lone_segment_is_delayed() {
     for delay in [100, 40] {
         let mut l = Listener::new(TcpReceiverOptions {
             max_delay: ms(delay),
@@ -454,7 +455,7 @@ fn lone_segments_wait_for_the_delayed_ack() {
 /// psp/psp-ofo-ok: a segment behind a gap is acknowledged at once, and so is the segment that fills
 /// the gap.
 #[test]
-fn gap_and_its_end_are_acknowledged_at_once() {
+fn segments_that_open_or_fill_a_gap_are_acknowledged_at_once() {
     let mut l = Listener::new(TcpReceiverOptions::default());
     assert_eq!([l.segment(1, 5), l.segment(0, 1)], [Some((0, vec![])), Some((5, vec![]))]);
 }
@@ -463,7 +464,7 @@ fn gap_and_its_end_are_acknowledged_at_once() {
 /// fills part of the gap is acknowledged at once and keeps the block; a segment that fills the rest
 /// removes the block.
 #[test]
-fn sack_block_stays_until_the_gap_is_filled() {
+fn sack_block_is_reported_until_the_gap_is_filled() {
     let mut l = Listener::new(TcpReceiverOptions { sack: true, ..TcpReceiverOptions::default() });
     let acks = [(2, 41), (41, 101), (0, 1), (1, 2)].map(|(first, behind)| l.segment(first, behind));
     let expected = [(0, vec![(2, 41)]), (0, vec![(2, 101)]), (1, vec![(2, 101)]), (101, vec![])];
@@ -474,7 +475,7 @@ fn sack_block_stays_until_the_gap_is_filled() {
 /// time are acknowledged at once. Linux also reports them in a block before the others (RFC 2883):
 /// (1, 3), (7, 8) and (0, 1) in the last three ACKs. This receiver does not.
 #[test]
-fn newest_sack_block_is_first_and_duplicates_have_none() {
+fn newest_sack_block_is_first_and_duplicates_are_not_sacked() {
     let mut l = Listener::new(TcpReceiverOptions { sack: true, ..TcpReceiverOptions::default() });
     let acks = [(1, 2), (2, 3), (4, 5), (7, 8), (0, 6), (6, 8), (0, 1)]
         .map(|(first, behind)| l.segment(first, behind));
@@ -492,7 +493,7 @@ fn newest_sack_block_is_first_and_duplicates_have_none() {
 
 /// selftests tcp_rto_synack_rto_max: with a ceiling of 1 s, the SYN-ACK is sent every second.
 #[test]
-fn syn_ack_backs_off_to_its_ceiling() {
+fn syn_ack_timeout_backs_off_to_its_ceiling() {
     let rto = RtoOptions { ceiling: ms(1_000), ..RtoOptions::default() };
     let mut r = TcpReceiver::new(TcpReceiverOptions { rto, ..TcpReceiverOptions::default() });
     r.on_segment(at(0), &TcpSegment { syn: true, size: 40, ..TcpSegment::bare(at(0)) }, false);

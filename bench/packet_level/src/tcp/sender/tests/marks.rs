@@ -17,14 +17,14 @@ fn with_cwr(p: &Path) -> usize {
 /// RFC 3168 §6.1.2: one reduction per round trip for any number of marks; the next new segment
 /// carries CWR.
 #[test]
-fn marks_of_one_window_reduce_it_once() {
+fn ecn_marks_in_one_window_reduce_the_window_once() {
     let p = path(60, &[2, 3, 7], &[]);
     assert_eq!((p.events(), with_cwr(&p)), (vec![(200, "mark")], 1));
 }
 
 /// RFC 3168 §6.1.2: marks of the next window reduce it again.
 #[test]
-fn marks_of_the_next_window_reduce_it_again() {
+fn ecn_marks_in_the_next_window_reduce_the_window_again() {
     let p = path(100, &[2, 20], &[]);
     assert_eq!((p.events().len(), p.s.metrics().reductions, with_cwr(&p)), (2, 2, 2));
 }
@@ -32,7 +32,7 @@ fn marks_of_the_next_window_reduce_it_again() {
 /// RFC 3168 §6.1.1, RFC 3168 §6.1.4 and RFC 3168 §6.1.5: only new data are ECN-capable. CWR follows
 /// a loss too (RFC 3168 §6.1.2).
 #[test]
-fn only_new_data_are_ecn_capable() {
+fn only_new_data_segments_are_ecn_capable() {
     let p = path(40, &[], &[(3, 1)]);
     assert!(p.segments.iter().all(|s| s.ecn_capable == (s.len > 0 && !s.retransmission)));
     assert_eq!((p.s.counts().retransmitted, with_cwr(&p)), (1, 1));
@@ -40,7 +40,7 @@ fn only_new_data_are_ecn_capable() {
 
 /// RFC 3168 §6.1.2: a loss and a mark in one window are one reduction.
 #[test]
-fn loss_and_mark_of_one_window_reduce_it_once() {
+fn loss_and_mark_in_one_window_reduce_the_window_once() {
     let p = path(60, &[5], &[(3, 1)]);
     assert_eq!(p.s.metrics().reductions, 1);
 }
@@ -48,7 +48,7 @@ fn loss_and_mark_of_one_window_reduce_it_once() {
 /// Accurate ECN: every ACK that reports marks is a separate event with the number of marks. Without
 /// marks there is no event.
 #[test]
-fn accurate_ecn_reports_every_ack_with_marks() {
+fn accurate_ecn_reports_every_ack_that_carries_marks() {
     let o = TcpOptions { ecn: true, accurate_ecn: true, ..options(LossRecovery::NewReno) };
     let mut p = Path::new(reno(), o, 1, &[]);
     p.s.offer(60 * u64::from(MSS));

@@ -4,7 +4,7 @@ use super::*;
 /// duplicates beyond half the window release new segments, and the full ACK continues with
 /// FlightSize plus one segment.
 #[test]
-fn one_loss_is_repaired_in_a_round_trip() {
+fn newreno_repairs_one_loss_within_a_round_trip() {
     let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1)]);
     p.run(250);
     assert_eq!(p.at(100), (0..10).collect::<Vec<_>>());
@@ -23,16 +23,16 @@ fn one_loss_is_repaired_in_a_round_trip() {
 
 /// RFC 5681 §3.2: two duplicate ACKs do not mean a loss.
 #[test]
-fn two_duplicate_acks_retransmit_nothing() {
+fn two_duplicate_acks_trigger_no_retransmission() {
     let mut p = Path::reno(LossRecovery::NewReno, 3, &[(0, 1)]);
     p.run(290);
     assert_eq!((p.s.duplicates, p.times_of(0)), (2, vec![100]));
 }
 
-/// RFC 3042 §2: after two losses among four segments, two duplicate ACKs remain. They release two
-/// new segments, which cause the third.
+/// RFC 3042 §2: after two losses among four segments, only two duplicate ACKs arrive. The two ACKs
+/// release two new segments, which cause the third duplicate ACK.
 #[test]
-fn limited_transmit_is_an_option() {
+fn limited_transmit_is_configurable() {
     for (limited_transmit, expected) in
         [(true, vec![(200, 4), (200, 5), (300, 0)]), (false, vec![(1_100, 0)])]
     {
@@ -51,7 +51,7 @@ fn limited_transmit_is_an_option() {
 
 /// RFC 6582 §3.2: one hole is repaired per round trip, with one reduction for all holes.
 #[test]
-fn several_losses_take_one_round_trip_each() {
+fn newreno_repairs_one_loss_per_round_trip() {
     let o = TcpOptions { rto: RtoOptions::default(), ..options(LossRecovery::NewReno) };
     let mut p = Path::new(reno(), o, 1, &[(1, 1), (3, 1), (5, 1)]);
     p.s.offer(100_000);
@@ -70,7 +70,7 @@ fn several_losses_take_one_round_trip_each() {
 fn partial_ack_deflates_the_window() {
     let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1), (4, 1)]);
     p.run(250);
-    // Eight duplicates: inflation 3 + 5.
+    // Eight duplicates arrive, so the window is inflated by 3 + 5 segments.
     assert_eq!((p.s.inflation, p.at(200)), (8_000, vec![10, 11, 0, 12]));
     p.run(310);
     // Segments 10 and 11 cause two duplicates, then come a partial ACK of four and a duplicate from
@@ -91,7 +91,7 @@ fn later_partial_acks_do_not_restart_the_timer() {
 /// RFC 6582 §3.2, step 2: duplicates of an ACK that covers no more than `recover` begin no
 /// recovery. RFC 6675 §5 allows it.
 #[test]
-fn duplicate_acks_at_the_recovery_point_start_no_recovery() {
+fn duplicate_acks_at_recovery_point_start_no_recovery() {
     for (recovery, recoveries) in [(LossRecovery::NewReno, 0), (LossRecovery::Sack, 1)] {
         let drops: Vec<(i64, u32)> = (0..10).map(|n| (n, 1)).collect();
         let mut p = Path::reno(recovery, 100, &drops);

@@ -3,7 +3,7 @@ use super::*;
 /// RFC 6675 §5: the third duplicate ACK retransmits the lost segment; new data follow as the pipe
 /// has room.
 #[test]
-fn one_loss_is_repaired_in_a_round_trip() {
+fn sack_repairs_one_loss_within_a_round_trip() {
     let mut p = Path::reno(LossRecovery::Sack, 100, &[(0, 1)]);
     p.run(250);
     // Two duplicates take two segments out of the pipe: 10 and 11 leave (step 3). With the third,
@@ -20,7 +20,7 @@ fn one_loss_is_repaired_in_a_round_trip() {
 /// RFC 6675 §5: all holes of a window are repaired in one round trip, with one reduction for all of
 /// them, if half the window is larger than the holes.
 #[test]
-fn several_losses_are_repaired_in_a_round_trip() {
+fn sack_repairs_several_losses_within_a_round_trip() {
     let mut p = Path::reno(LossRecovery::Sack, 100, &[(11, 1), (13, 1), (15, 1)]);
     p.run(700);
     assert_eq!([11, 13, 15].map(|n| p.times_of(n)), [[200, 300], [200, 300], [200, 300]]);
@@ -33,7 +33,7 @@ fn several_losses_are_repaired_in_a_round_trip() {
 
 /// RFC 6675 §5, step 1: a single ACK whose block shows the loss begins recovery.
 #[test]
-fn lost_acks_do_not_hide_a_loss() {
+fn sack_detects_a_loss_although_acks_are_lost() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(0, 1)]);
     p.run(199);
     assert_eq!(p.acks.len(), 9);
@@ -45,7 +45,7 @@ fn lost_acks_do_not_hide_a_loss() {
 /// RFC 6675 §4, NextSeg rule 4, and §5, step 4.3: the last segment is retransmitted once, when
 /// nothing else can be sent and more than the first retransmission was acknowledged.
 #[test]
-fn lost_tail_is_recovered_by_a_rescue_retransmission() {
+fn lost_last_segment_is_repaired_by_rescue_retransmission() {
     // Nothing above 9 is SACKed.
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(3, 1), (9, 1)]);
     assert!(p.run(2_000));
@@ -57,7 +57,7 @@ fn lost_tail_is_recovered_by_a_rescue_retransmission() {
 
 /// RFC 6675 §5.1 and RFC 6582 §3.2: a lost retransmission waits for the timeout.
 #[test]
-fn lost_retransmission_takes_a_timeout() {
+fn lost_retransmission_is_repaired_by_a_timeout() {
     for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
         let mut p = Path::reno(recovery, 100, &[(0, 1), (0, 2)]);
         p.run(5_000);
@@ -71,7 +71,7 @@ fn lost_retransmission_takes_a_timeout() {
 
 /// RFC 2018 §8: a timeout clears the SACKed marks; later ACKs report the segments again.
 #[test]
-fn timeout_forgets_sacked_segments() {
+fn timeout_discards_information_on_sacked_segments() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(0, 1), (0, 2), (1, 1)]);
     p.run(420);
     assert_eq!((p.at(400), p.s.in_flight()), (vec![0], 1_000));
@@ -81,7 +81,7 @@ fn timeout_forgets_sacked_segments() {
 
 /// RFC 6675 §2: an ACK without new SACK information is not a duplicate ACK.
 #[test]
-fn acks_without_new_information_are_not_duplicates() {
+fn acks_without_new_sack_information_are_not_duplicates() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[]);
     p.run(120);
     for _ in 0..5 {

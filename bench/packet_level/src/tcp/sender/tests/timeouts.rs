@@ -56,7 +56,7 @@ fn timeout_floor_is_configurable() {
 /// Karn's algorithm, RFC 6298 §3: the timeout stays doubled until a segment that was sent only once
 /// is acknowledged. With timestamps the copies can be told apart (RFC 7323 §4).
 #[test]
-fn retransmitted_segments_give_no_sample() {
+fn retransmitted_segments_give_no_sample_without_timestamps() {
     for (timestamps, after) in [(false, 600), (true, 250)] {
         let initial_window = InitialWindow::Segments(1);
         let o = TcpOptions { timestamps, initial_window, ..options(LossRecovery::NewReno) };
@@ -74,7 +74,7 @@ fn retransmitted_segments_give_no_sample() {
 /// RFC 6298 §5, rules 5.2 and 5.3: an ACK of new data restarts the timer, and the last ACK stops
 /// it.
 #[test]
-fn new_acks_restart_the_timer() {
+fn acks_of_new_data_restart_the_timer() {
     let mut p = Path::new(fixed(1), options(LossRecovery::NewReno), 1, &[]);
     p.s.offer(2_000);
     p.run(150);
@@ -87,7 +87,7 @@ fn new_acks_restart_the_timer() {
 
 /// RFC 5681 §4.2: the ACK of an odd segment is delayed by 100 ms.
 #[test]
-fn last_segment_waits_for_a_delayed_ack() {
+fn ack_of_the_last_odd_segment_is_delayed() {
     let mut p = Path::new(fixed(10), options(LossRecovery::NewReno), 2, &[]);
     p.s.offer(3_000);
     p.run(1_000);
@@ -97,7 +97,7 @@ fn last_segment_waits_for_a_delayed_ack() {
 /// RFC 3465 §2.3: during the recovery from a timeout, an ACK counts for one segment, however many
 /// it covers.
 #[test]
-fn ack_after_a_timeout_counts_for_one_segment() {
+fn ack_after_a_timeout_grows_window_as_for_one_segment() {
     let counting = GrowthCounting::Bytes;
     let o = TcpOptions { counting, limited_transmit: false, ..options(LossRecovery::NewReno) };
     let mut p = Path::new(reno(), o, 1, &[(0, 1), (0, 2), (5, 1)]);
@@ -105,15 +105,15 @@ fn ack_after_a_timeout_counts_for_one_segment() {
     p.run(510);
     assert_eq!((p.at(500), p.events()), (vec![5, 6], vec![(200, "loss"), (400, "persistent")]));
     p.run(610);
-    // Segment 5 fills the last gap: everything up to 18 had arrived. The window is 2, and slow
-    // start ends at 2.5.
+    // Segment 5 fills the last gap, because all segments up to 18 had arrived. The window is 2, and
+    // slow start ends at 2.5.
     assert_eq!(p.at(600), [19, 20]);
 }
 
 /// RFC 9002 §6.2.4 instead of RFC 6298: one or two of the oldest outstanding segments are sent
 /// again, and the window is unchanged.
 #[test]
-fn probes_do_not_change_the_window() {
+fn tcp_loss_probes_do_not_change_the_window() {
     for count in [1, 2] {
         let probes = Some(Probes { count, ack_delay: ms(25) });
         let o = TcpOptions { probes, ..options(LossRecovery::Sack) };
