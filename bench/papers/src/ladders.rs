@@ -1,6 +1,6 @@
 //! Ladders from the papers' TCP to QUIC for each paper's headline result, one mechanism per step,
-//! to show which step moves the number. Each step keeps the previous ones; the last steps are the
-//! stacks themselves. docs/validation.md interprets the results.
+//! to show which step moves the number. Each step keeps the mechanisms of the previous steps. After
+//! the last step come the stacks themselves. docs/validation.md interprets the results.
 
 use fathom_experiments::scenario::{LinkOutcome, Outcome};
 use fathom_metrics::Estimate;
@@ -12,7 +12,7 @@ use crate::{Artefact, ArtefactSpec, Paper, Results, ghstcp, packet_size, sdc, sp
 
 pub(crate) const PAPER: Paper = Paper {
     name: "ladders",
-    citation: "From the five papers' TCP to QUIC, one mechanism after the other",
+    citation: "From the five papers' TCP to QUIC, one mechanism at a time",
     artefacts: ARTEFACTS,
     claims: &[],
     departures: DEPARTURES,
@@ -20,12 +20,14 @@ pub(crate) const PAPER: Paper = Paper {
 };
 
 const DEPARTURES: &[&str] = &[
-    "The first step is the TCP of docs/validation.md at packet level. Each step keeps the steps \
-     before it, and the last ones are the stacks themselves. The difference between the last step \
-     and a stack is not attributed to a mechanism.",
-    "Runs that would take a stack minutes are shorter than the papers': 60,000 responses for \
-     Sync-TCP, a tenth of the rates for gHSTCP.",
-    "Bulk transfers have no steps for the handshake's size and the end of a connection.",
+    "The first step is the packet-level TCP of docs/validation.md. Each later step adds a \
+     mechanism and keeps those of the previous steps. After the last step come the stacks \
+     themselves. The difference between the last step and a stack is not attributed to a \
+     mechanism.",
+    "Runs that would take a stack several minutes are smaller than the papers' runs: Sync-TCP's \
+     ladder has 60,000 responses, and gHSTCP's ladder has a tenth of the paper's rates.",
+    "Ladders with bulk transfers have no steps for the size of the handshake and for the close of \
+     a connection.",
 ];
 
 const ARTEFACTS: &[ArtefactSpec] = &[
@@ -35,12 +37,15 @@ const ARTEFACTS: &[ArtefactSpec] = &[
         SYNC_TCP.studies,
         |r| SYNC_TCP.figure(r),
     ),
-    spec("table sync-tcp", "the same with queue and response times", SYNC_TCP.studies, |r| {
-        SYNC_TCP.table(r)
-    }),
+    spec(
+        "table sync-tcp",
+        "drops, queue and response times of web traffic at 90 % load",
+        SYNC_TCP.studies,
+        |r| SYNC_TCP.table(r),
+    ),
     spec(
         "table sync-tcp-without",
-        "the last step less one mechanism, and single mechanisms on TCP",
+        "web traffic: the last step with mechanisms removed, and TCP with mechanisms added",
         &[WITHOUT],
         without,
     ),
@@ -50,25 +55,35 @@ const ARTEFACTS: &[ArtefactSpec] = &[
         DCA.studies,
         |r| DCA.figure(r),
     ),
-    spec("table dca", "the same in numbers", DCA.studies, |r| DCA.table(r)),
+    spec(
+        "table dca",
+        "throughput of the delay-based connection and of Reno over Emory",
+        DCA.studies,
+        |r| DCA.table(r),
+    ),
     spec("figure sdc", "timeouts with 200 flows (SDC figure 4)", SDC.studies, |r| SDC.figure(r)),
-    spec("table sdc", "the same with drops", SDC.studies, |r| SDC.table(r)),
+    spec("table sdc", "timeouts, drops and queue with 200 flows", SDC.studies, |r| SDC.table(r)),
     spec(
         "figure ghstcp",
         "Reno beside HighSpeed TCP and gHSTCP (gHSTCP figures 2 and 3)",
         GHSTCP.studies,
         |r| GHSTCP.figure(r),
     ),
-    spec("table ghstcp", "the same with the other group", GHSTCP.studies, |r| GHSTCP.table(r)),
+    spec("table ghstcp", "throughput of both groups, and drops", GHSTCP.studies, |r| {
+        GHSTCP.table(r)
+    }),
     spec(
         "figure packet-size",
         "starved flows of 400 (Packet size figure 4.7)",
         PACKET_SIZE.studies,
         |r| PACKET_SIZE.figure(r),
     ),
-    spec("table packet-size", "the same with longer windows", PACKET_SIZE.studies, |r| {
-        PACKET_SIZE.table(r)
-    }),
+    spec(
+        "table packet-size",
+        "starved flows of 400 in windows of 1 and 10 s, and drops",
+        PACKET_SIZE.studies,
+        |r| PACKET_SIZE.table(r),
+    ),
 ];
 
 /// A curve: a value of the ladder's axis, and the name.
@@ -107,13 +122,13 @@ const DCA: Ladder = Ladder {
     columns: &[
         ("Change of throughput (%)", throughput_change),
         ("Reno (Mbps)", |o| Some(bps(o, "reno")? / 1e6)),
-        ("The other (Mbps)", |o| Some(bps(o, "delay-based")? / 1e6)),
+        ("Delay-based connection (Mbps)", |o| Some(bps(o, "delay-based")? / 1e6)),
     ],
 };
 
 const SDC: Ladder = Ladder {
     studies: &["ladder-sdc"],
-    title: "200 flows in 100 s",
+    title: "Timeouts and drops with 200 flows in 100 s",
     axis: "controller",
     curves: &[("reno", "TCP with ECN"), ("sdc", "SDC")],
     columns: &[
@@ -125,24 +140,24 @@ const SDC: Ladder = Ladder {
 
 const GHSTCP: Ladder = Ladder {
     studies: &["ladder-ghstcp"],
-    title: "Reno beside HighSpeed TCP and gHSTCP, a tenth of the paper's rates",
+    title: "Reno beside HighSpeed TCP and gHSTCP, at a tenth of the paper's rates",
     axis: "controller",
     curves: &[("reno", "Reno"), ("highspeed", "HighSpeed TCP"), ("gentle", "gHSTCP")],
     columns: &[
         ("Reno's group S1 (Mbps)", ghstcp::s1),
-        ("S2 (Mbps)", ghstcp::s2),
+        ("The other group S2 (Mbps)", ghstcp::s2),
         ("Packets dropped (%)", drops),
     ],
 };
 
 const PACKET_SIZE: Ladder = Ladder {
     studies: &["ladder-packet-size"],
-    title: "400 flows",
+    title: "Starved flows and drops with 400 flows",
     axis: "packet",
     curves: &[("1500", "1500 bytes"), ("278", "278 bytes")],
     columns: &[
         ("Flows starved in 1 s (%)", |o| packet_size::starved(o, 1.0)),
-        ("in 10 s (%)", |o| packet_size::starved(o, 10.0)),
+        ("Flows starved in 10 s (%)", |o| packet_size::starved(o, 10.0)),
         ("Packets dropped (%)", drops),
     ],
 };
@@ -155,10 +170,15 @@ fn without(r: &Results) -> Artefact {
     let rows = steps
         .iter()
         .map(|step| SYNC_TCP.row(step.clone(), |of| r.estimate(WITHOUT, &[("step", step)], of)));
-    let note = "Reno. \"all of them\" is the ladder's last step before the stacks. The next rows \
-                have one or two mechanisms removed. From \"TCP with SACK\" on, mechanisms are \
-                added to the ladder's second step.";
-    Artefact::table("One mechanism less, one mechanism alone", SYNC_TCP.heads(), rows, note)
+    let note = "All rows are for Reno. The row \"all of them\" is the ladder's last step before \
+                the stacks. In the rows after it, one or two mechanisms are removed. From \"TCP \
+                with SACK\" on, the rows add mechanisms to the ladder's second step.";
+    Artefact::table(
+        "The last step with mechanisms removed, and TCP with mechanisms added",
+        SYNC_TCP.heads(),
+        rows,
+        note,
+    )
 }
 
 /// Returns the only queue of a dumbbell.
@@ -212,7 +232,8 @@ impl Ladder {
                 self.row(format!("{name}, {step}"), |of| self.estimate(r, step, value, of))
             })
         });
-        let note = "Each step keeps the steps before it; the stacks are not steps.";
+        let note = "Each step keeps the mechanisms of the previous steps. The stacks (quinn, noq \
+                    and quiche) are not steps.";
         Artefact::table(self.title, self.heads(), rows, note)
     }
 }

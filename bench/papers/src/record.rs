@@ -352,7 +352,7 @@ mod tests {
                 "{said}"
             );
         }
-        assert!(page.contains("These results are from before the changes"), "{page}");
+        assert!(page.contains("These results have to be computed again"), "{page}");
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn share_figure(what: &str, seconds: f64, series: Vec<Series>, note: &str) -> Ar
         Axis::linear("percent of the fair share").over(0.0, 300.0),
         Axis::linear("percent of flows with at most this share").over(0.0, 100.0),
     ];
-    let note = format!("{SEEDS} {note} 278 bytes stand for the thesis's 250.");
+    let note = format!("{SEEDS} {note} Packets of 278 bytes stand for the thesis's 250 bytes.");
     Artefact::figure(format!("{what}, windows of {seconds:.0} s"), axes, series, note)
 }
 
@@ -101,7 +101,7 @@ fn of_one_size(r: &Results, flows: &str, seconds: f64) -> Artefact {
         distribution(r, ALIKE, &key, &format!("{size} bytes"), |o| everyone(o, seconds))
     });
     let what = format!("{flows} flows with packets of one size");
-    share_figure(&what, seconds, lines.into(), "Perfect sharing is a step at 100 %.")
+    share_figure(&what, seconds, lines.into(), "With perfect sharing, a curve is a step at 100 %.")
 }
 
 fn of_two_sizes(r: &Results, flows: &str, seconds: f64) -> Artefact {
@@ -119,7 +119,7 @@ fn of_two_sizes(r: &Results, flows: &str, seconds: f64) -> Artefact {
         &what,
         seconds,
         lines.collect(),
-        "The fair share of a group is that of equal packet rates.",
+        "A group's fair share is its share at equal packet rates.",
     )
 }
 
@@ -191,8 +191,8 @@ fn round_one(r: &Results) -> Artefact {
             row
         })
     });
-    let note = "\"At most half\" are flows that got half their fair share or less; \"starved\" flows got \
-         less than 5 % of it.";
+    let note = "\"At most half\" is the percentage of flows that got at most half of their fair \
+                share. \"Starved\" is the percentage of flows that got less than 5 % of it.";
     table("Flows with packets of one size", columns, rows, note)
 }
 
@@ -213,7 +213,8 @@ fn round_two(r: &Results) -> Artefact {
             row(r, MIXED, &[("mix", &mix), ("small", small)], label, &columns)
         })
     });
-    let note = "A group's fair share is that of equal packet rates: a mean share below 100 % is a penalty beyond the natural one.";
+    let note = "A group's fair share is its share at equal packet rates, so a mean share below 100 \
+                % is a penalty beyond the natural one.";
     table("Flows with large and small packets", columns, rows, note)
 }
 
@@ -228,7 +229,7 @@ fn adaptive(r: &Results) -> Artefact {
     ];
     let rows = by_queue(r, ADAPTIVE, &FLOWS, "size", "", &columns);
     let note = "\"Delivered\" counts UDP payload, without IP and UDP headers.";
-    table("Sizes that adapt, and fixed ones, under four queues", columns, rows, note)
+    table("Adaptive and fixed packet sizes under four queues", columns, rows, note)
 }
 
 /// Returns the bandwidth of the other half of the flows in percent of the large half's.
@@ -240,14 +241,20 @@ pub(super) fn beside_percent(o: &Outcome) -> Option<f64> {
 
 fn beside_large(r: &Results) -> Artefact {
     let columns: [Column; 4] = [
-        ("their bandwidth, % of the large ones'", beside_percent),
+        ("bandwidth of the other half, % of the large half's", beside_percent),
         ("large: at most half, 1 s, %", |o| half_or_less(members(o, 1.0, "large")?)),
-        ("they: at most half, 1 s, %", |o| half_or_less(members(o, 1.0, "other")?)),
+        ("other half: at most half, 1 s, %", |o| half_or_less(members(o, 1.0, "other")?)),
         ("link busy, %", link_busy),
     ];
     let rows = by_queue(r, BESIDE, &["50", "200"], "beside", "half of them ", &columns);
-    let note = "Bandwidth is UDP payload. The share of 278-byte flows is that of equal packet rates, which is 18.5 % of a large flow's.";
-    table("Half of the flows large, half otherwise, under four queues", columns, rows, note)
+    let note = "Bandwidth is UDP payload. The fair share of a 278-byte flow is its share at equal \
+                packet rates, which is 18.5 % of a large flow's share.";
+    table(
+        "Half of the flows with large packets, half with another size, under four queues",
+        columns,
+        rows,
+        note,
+    )
 }
 
 /// Returns a row for every queue, number of flows, and size; `axis` names the axis of sizes.
@@ -264,11 +271,12 @@ fn by_queue(
         for n in flows {
             for size in ["1500", "278", "adaptive"] {
                 let key = [("queue", queue), ("flows", *n), (axis, size)];
+                let unit = if size == "adaptive" { "" } else { " bytes" };
                 rows.push(row(
                     r,
                     study,
                     &key,
-                    format!("{queue}, {n} flows, {of_them}{size}"),
+                    format!("{queue}, {n} flows, {of_them}{size}{unit}"),
                     columns,
                 ));
             }

@@ -36,44 +36,46 @@ pub(crate) const PAPER: Paper = Paper {
 const CHANGES: &[Change] = &[
     Change {
         id: "round-trip-ends-an-ack-earlier",
-        says: "A round trip, after which the controller decides again, ended one acknowledgement \
-               later.",
+        says: "A round trip, after which the controller makes its next decision, ended one \
+               acknowledgement later than it should.",
     },
     Change {
         id: "losses-after-warm-up",
-        says: "Datagrams sent and lost were counted from the beginning of a run, including the \
-               losses in ten seconds of warm-up.",
+        says: "Sent and lost datagrams were counted from the beginning of a run, including the ten \
+               seconds of warm-up.",
     },
 ];
 
 const DEPARTURES: &[&str] = &[
     "The flows are QUIC connections of a real stack with NewReno's window, not ns-2's TCP agents.",
     "A probe timeout (RFC 9002 §6.2) sends probes and does not change the window, whereas a TCP \
-     timeout reduces it to one packet. Only persistent congestion reduces it, to two packets. So \
-     flows starve less than in the thesis.",
-    "Losses are detected by packet number, which has the effect of both selective acknowledgements \
-     and limited transmit. The initial window is 10 packets, the smallest 2. Receivers acknowledge \
-     every second packet or after 25 ms.",
+     timeout reduces the window to one packet. In QUIC, only persistent congestion reduces the \
+     window in this way, to two packets. Fewer flows therefore starve than in the thesis.",
+    "QUIC detects losses by packet number, which has the effect of both selective acknowledgements \
+     and limited transmit. The initial window is 10 packets, the minimum window 2 packets. \
+     Receivers acknowledge every second packet or after 25 ms.",
     "The smallest packets have 278 bytes on the wire instead of 250, because the sender's shaping \
      socket does not trim below 250 bytes of UDP payload.",
-    "Every packet has 28 bytes of IP and UDP and about 25 of QUIC headers and tag; TCP's has 40 \
-     bytes. ACK frames are sent even if a small packet has no room for them, so a few packets are \
-     larger than requested.",
+    "Every packet has 28 bytes of IP and UDP headers and about 25 bytes of QUIC header and tag. A \
+     TCP packet has 40 bytes of headers. ACK frames are sent even if a small packet has no room \
+     for them, so a few packets are larger than requested.",
     "A flow begins with a TLS handshake in packets of 1200 bytes or more, whatever its packet size.",
-    "The thesis does not give the length of a run. Here it is 110 s, of which the first 10 s are \
-     not counted. Starts are spread over the first second.",
-    "The fair share counts bytes on the wire. In round two it is that of equal packet rates; the \
-     thesis calls this the natural penalty of small packets, and does not say how it accounts for \
-     it.",
-    "Flows below 5 % of their share count as starved; the thesis has no number.",
-    "The receiver's window has 500 of the stack's own packets of 1200 bytes or more; it limits no \
-     flow.",
-    "A quarter of 50 flows are 12 flows, three quarters 38.",
-    "Figures 4.12 and 4.13 do not give the size of their small packets. Here they are those of \
-     figures 4.14 and 4.15.",
-    "The rule for adapting sizes is this project's, because the thesis has none: at least eight \
-     packets in the window, with UDP payloads from the path's size down to 250 bytes.",
-    "The parameters of the active queues are this project's; they drop and do not mark.",
+    "The thesis does not give the length of a run. A run here takes 110 s, and its first 10 s are \
+     not counted. The starts of the flows are spread over the first second.",
+    "The fair share counts bytes on the wire. In round two, the fair share of a flow is its share \
+     at equal packet rates. The thesis calls the smaller share of small packets their natural \
+     penalty, and does not say how it accounts for the penalty.",
+    "A flow counts as starved if it gets less than 5 % of its share; the thesis gives no limit.",
+    "The receiver's window is 500 packets of the stack's own size (1200 bytes or more) and limits \
+     no flow.",
+    "A quarter of 50 flows is rounded to 12 flows, and three quarters are rounded to 38.",
+    "The thesis does not give the size of the small packets in figures 4.12 and 4.13. Here it is \
+     the size in figures 4.14 and 4.15.",
+    "The thesis has no rule for adapting packet sizes, so the rule is this project's. It keeps at \
+     least eight packets in the window by reducing UDP payloads from the path's size down to 250 \
+     bytes.",
+    "The parameters of the active queues are this project's. The queues drop packets and do not \
+     mark them.",
     "The experiments on Emulab (Packet size §4.4) are not reproduced, because the thesis draws no \
      conclusion from them.",
 ];

@@ -49,6 +49,7 @@ pub(super) fn tally(claims: &[Claim]) -> String {
 /// Describes a study that was run.
 pub(super) fn ran(ran: &StudyRecord) -> String {
     let runs = match ran.done == ran.runs {
+        true if ran.runs == 1 => "1 run".to_owned(),
         true => format!("{} runs", ran.runs),
         false => format!("{} of {} runs", ran.done, ran.runs),
     };
@@ -57,7 +58,7 @@ pub(super) fn ran(ran: &StudyRecord) -> String {
     format!(
         "{}: {runs}, {seeds}, {}; fingerprint {}",
         ran.study,
-        ran.stacks.join(" and "),
+        ran.stacks.join(", "),
         ran.fingerprint
     )
 }
@@ -67,7 +68,9 @@ pub(super) fn cautions(record: &Record) -> Vec<String> {
     let mut cautions = Vec::new();
     if !record.stale.is_empty() {
         cautions.push(
-            "These results are from before the changes that the departures list, and have to be computed again.".to_owned(),
+            "These results have to be computed again, because they are older than changes \
+             listed under \"Departures from the paper\"."
+                .to_owned(),
         );
     }
     if record.scale < 1.0 {

@@ -103,8 +103,13 @@ impl Curve {
         let worst = |o: &Outcome| o.links.values().map(|link| link.drops_percent).reduce(f64::max);
         let drops = self.by_seed(results, worst).estimate()?.mean;
         let most = if self.key.contains(&("system", ARED)) { MOST_DROPS_ARED } else { MOST_DROPS };
-        let values: Vec<&str> = self.key.iter().map(|(_, value)| *value).collect();
-        let run = format!("{} ({drops:.0} %)", values.join(" "));
+        let value = |(axis, value): &(&str, &str)| match *axis {
+            "load" => format!("{value} % load"),
+            _ => (*value).to_owned(),
+        };
+        let values: Vec<String> = self.key.iter().rev().map(value).collect();
+        let drift = if self.study == DRIFT { " with drift" } else { "" };
+        let run = format!("{}{drift} ({drops:.0} %)", values.join(" at "));
         (drops > most)
             .then(|| Reason::of(run, format!("a link drops more than {most:.0} % of its packets")))
     }
@@ -155,14 +160,14 @@ pub(super) fn times<'a>(o: &'a Outcome, group: &str) -> Option<&'a Distribution>
 
 /// Draws curves over the times of a view; means if there are several seeds.
 pub(super) fn figure(results: &Results, title: &str, curves: &[Curve], view: &View) -> Artefact {
-    let mut note = "The nearer to the top left, the faster.".to_owned();
+    let mut note = "The nearer a curve is to the top left, the faster the responses.".to_owned();
     let (mut series, mut incomplete) = (Vec::new(), Vec::new());
     for curve in curves {
         let outcomes = || results.outcomes(curve.study, &curve.key).map(|(_, o)| o);
         let failed: u64 =
             outcomes().filter_map(|o| o.groups.get(curve.group)).map(|g| g.failed).sum();
         if failed > 0 {
-            incomplete.push(format!("{}: {failed} requests failed", curve.name));
+            incomplete.push(format!("{failed} ({})", curve.name));
         }
         let runs: Vec<Distribution> =
             outcomes().filter_map(|o| (view.of)(o, curve.group)).collect();
@@ -175,7 +180,7 @@ pub(super) fn figure(results: &Results, title: &str, curves: &[Curve], view: &Vi
     }
     series.retain(|s| !s.points.is_empty());
     if !incomplete.is_empty() {
-        note += &format!(" {}.", incomplete.join("; "));
+        note += &format!(" Failed requests: {}.", incomplete.join("; "));
     }
     let axes = [
         Axis::linear(view.label).over(0.0, view.last_ms),

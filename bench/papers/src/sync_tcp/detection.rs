@@ -35,25 +35,25 @@ pub(super) const AGREEMENT: Noise =
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-detection-tracks-queue", "Sync-TCP §3.3, figure 2", &[DETECTION])
         .says("the averaged queueing delay tracks the actual queueing delay relatively well, with a lag")
-        .test("Pearson's correlation of the estimate with the queue at a fixed earlier time, at \
-               most 1 s before, reaches 0.7 (ours)")
+        .test("with a fixed lag of at most 1 s, Pearson's correlation between the estimate and the \
+               queue is at least 0.7 (our choice)")
         .asks(|r| {
             let best = detected(r, |o| Some(best_correlation(o)?.0));
             let lag = detected(r, |o| Some(best_correlation(o)?.1));
             let margin = CORRELATION.beside_bound("", TRACKS);
-            Finding::new(more(&best.beside(TRACKS), margin), format!("correlation: {best}; at a lag of {lag} s"))
+            Finding::new(more(&best.beside(TRACKS), margin), format!("correlation {best} at a lag of {lag} s"))
         }),
     claim("sync-detection-tracks-trend", "Sync-TCP §3.3, figure 2", &[DETECTION])
         .says("the trend analysis can track the trend of the queueing delay well")
         .test(
-            "at least 80 % (ours) of the verdicts have the direction of the queue: the sign of the \
-             least-squares slope of the link's queue over the time of the nine averages, shifted \
-             by the estimate's best lag",
+            "at least 80 % (our choice) of the trend verdicts agree with the trend of the link's \
+             queue. The queue's trend is the sign of its least-squares slope during the nine \
+             averages of a verdict, shifted by the lag of the best correlation",
         )
         .asks(|r| {
             let agree = detected(r, agreement);
             let margin = AGREEMENT.beside_bound("", AGREES);
-            Finding::new(more(&agree.beside(AGREES), margin), format!("part of the verdicts that agree: {agree}"))
+            Finding::new(more(&agree.beside(AGREES), margin), format!("fraction of the verdicts that agree: {agree}"))
         }),
 ];
 
@@ -148,9 +148,10 @@ fn agreement(o: &Outcome) -> Option<f64> {
 /// Draws the queue, the estimates by their trend, and the borders of the regions.
 pub(super) fn figure(results: &Results) -> Artefact {
     let series = results.outcomes(DETECTION, &[]).next().map_or_else(Vec::new, |(_, o)| series(o));
-    let note = "The first seed, the second half of the run. The queue is a mean per bin. Trends \
-                are computed from the averages that the sender reported, and the largest delay is \
-                that of the fullest queue.";
+    let note = "The figure shows the second half of the run with the first seed. The queueing \
+                delay is a mean per time bin. Trends are computed from the averages that the \
+                sender reported. \"The largest\" in the legend is the delay of the longest queue \
+                in the whole run.";
     let axes = [Axis::linear("Time (s)"), Axis::linear("Queueing delay (ms)")];
     Artefact::figure("Sync-TCP congestion detection", axes, series, note)
 }

@@ -80,8 +80,8 @@ fn largest_seconds_of_all(o: &Outcome) -> Option<f64> {
     Some(o.groups.get("forward")?.times_large.as_ref()?.max_ms / 1e3)
 }
 
-/// Returns the noise of the fraction within this many milliseconds. It is that of the last measured
-/// time before it, at which the fraction varies more.
+/// Returns the noise of the fraction within this many milliseconds: the noise at the last measured
+/// time before, at which the fraction varies more.
 pub(super) fn within(ms: f64) -> Noise {
     if ms < 500.0 {
         AT_200

@@ -31,7 +31,8 @@ const SEVERAL: &str = "sync-tcp-bottlenecks";
 const DRIFT: &str = "sync-tcp-drift";
 const MIX: &str = "sync-tcp-mix";
 const DETECTION: &str = "sync-tcp-detection";
-/// Sync-TCP's part of a mix. Its trust is the paper's, because receivers here do not misreport.
+/// Group of the Sync-TCP connections of a mix. They trust receivers as in the paper, because
+/// receivers here do not misreport.
 const MIXED_SYNC: &str = "forward/sync:trust=full";
 
 /// Values of the axis `system`.
@@ -106,48 +107,55 @@ pub(crate) const PAPER: Paper = Paper {
 
 const CHANGES: &[Change] = &[Change {
     id: "failures-do-not-count",
-    says: "Failed requests counted towards the number of responses after which a run ends. So \
-           fewer responses completed; each figure states the number of failed requests.",
+    says: "Failed requests counted towards the number of responses after which a run ends, so \
+           fewer responses completed. Each figure states the number of failed requests.",
 }];
 
 const DEPARTURES: &[&str] = &[
-    "QUIC instead of TCP always has selective acknowledgements, so Reno stands for the paper's \
-     Reno and for its SACK; in ns-2 only the system with ECN has them.",
-    "A connection begins with a TLS handshake, which TCP does not have, and a certificate crosses \
-     the network. Response times include the handshake.",
-    "QUIC starts with ten packets instead of TCP's one or two, so more responses are sent before any acknowledgement.",
-    "A probe timeout sends a probe and does not change the window, whereas TCP's retransmission \
-     timeout, of at least a second or 200 ms, resets it.",
+    "QUIC always has selective acknowledgements; in the paper's ns-2, only the system with ECN has \
+     them. Reno on QUIC therefore stands for the paper's Reno and for the paper's SACK.",
+    "A connection begins with a TLS handshake, in which the server sends a certificate. TCP has no \
+     such handshake. Response times include the handshake.",
+    "QUIC starts with a window of ten packets, TCP with one or two. More responses are therefore \
+     sent completely before the first acknowledgement arrives.",
+    "A probe timeout sends a probe and does not change the window. TCP's retransmission timeout \
+     resets the window, and is at least 1 s or 200 ms.",
     "Receivers acknowledge every second packet or after 25 ms (ns-2: 100 ms). Every packet has 28 \
-     bytes of IP and UDP (ns-2: 40 bytes of IP and TCP).",
+     bytes of IP and UDP headers (ns-2: 40 bytes of IP and TCP headers).",
     "Sync-TCP runs as in the paper (`sync:trust=full`), because receivers here are honest. By \
-     default `sync` grows no faster than Reno after a loss, whatever a receiver reports.",
-    "One-way delays travel in a frame beside acknowledgements (lean), not in every packet as in §3.2.",
-    "The rate of new connections for a load is computed from the model's requests and from the \
-     cost of a connection and of a byte on the wire, which two downloads without queueing show. \
-     The paper runs its network at 100 Mbps and counts.",
-    "Load counts both directions of a connection, because the links of the paper's calibration \
-     carry both.",
-    "The paper does not say how it divides the load of several bottlenecks. Here half is cross \
-     traffic with two bottlenecks, and one sixth with three.",
-    "The largest response of figure 10 is the largest among the first half of the requests; the \
-     paper's is the largest that completed, 49 MB. The laboratory does not store its smallest \
-     round trip, so the paper's remark on it is not judged.",
-    "Near 90 % and above, drops of short QUIC connections increase with the length of the run: 4 % \
-     over 10,000 responses, 14 % over 60,000, 38 % over 250,000 (Reno on quinn, seed 1; five seeds \
-     at 60,000). The paper's TCP has 3.9 % over 250,000. docs/collapse.md explains the cause; \
-     docs/validation.md has the same claims with TCP.",
-    "A request fails after two minutes of silence. In a collapse this happens, because probe \
-     timeouts double each time, and quinn divides them between handshake packets and data that the \
-     server cannot read before it has these packets.",
-    "The Adaptive RED queue holds 340 packets, five times the product of 10 Mbps and 77 ms (68 \
-     packets).",
-    "Each connection of a mix gets a random controller, the same in every run.",
-    "With drift, each connection gets one of 32 clocks at random, evenly spaced from 0 to 500 us/s.",
-    "One seed, as in the paper. A difference counts only if it is larger than the differences \
-     between seeds, and with links that are 0.1 % slower, in runs of 10,000 responses at 75 % \
-     (`bench/results/noise`). The noise at other loads was not measured, so one seed decides \
-     nothing there, except for the largest response.",
+     default, the window of `sync` grows no faster than Reno's after a loss, whatever a receiver \
+     reports.",
+    "One-way delays are sent in a frame beside ACK frames (`lean`), not in every packet as in \
+     §3.2.",
+    "The rate of new connections for a load is computed from the sizes of requests and responses \
+     in the model, and from their overhead on the wire per connection and per byte. Two downloads \
+     without queueing measure this overhead. The paper instead runs its network at 100 Mbps and \
+     counts the traffic.",
+    "The load counts the bytes of both directions of a connection, because the links in the \
+     paper's calibration carry both.",
+    "The paper does not say which part of the load is cross traffic if there are several \
+     bottlenecks. Here it is half with two bottlenecks and one sixth with three.",
+    "Figure 10 here shows the largest response to the first half of the requests; the paper's \
+     figure shows the largest completed response (49 MB). The laboratory does not store the \
+     minimum RTT of the response, so the paper's remark on that RTT is not judged.",
+    "At loads near 90 % and above, the drops of short QUIC connections increase with the length of \
+     the run. With Reno on quinn, drops are 4 % over 10,000 responses (seed 1), 14 % over 60,000 \
+     (five seeds) and 38 % over 250,000 (seed 1). With the paper's TCP, they are 3.9 % over \
+     250,000. docs/collapse.md explains the cause, and docs/validation.md has the same claims with \
+     TCP.",
+    "A request fails after two minutes of silence. Such silences occur in a collapse for two \
+     reasons: probe timeouts double each time, and quinn sends some probes with handshake packets \
+     and others with data. The server cannot read the data until it has the handshake packets.",
+    "The Adaptive RED queue holds up to 340 packets, five times the bandwidth-delay product of 10 \
+     Mbps and 77 ms (68 packets).",
+    "In a mix, each connection gets a random controller; every run makes the same choices.",
+    "With drift, each connection gets one of 32 clocks at random. The drifts of these clocks are \
+     evenly spaced from 0 to 500 us/s.",
+    "All runs have one seed, as in the paper. A difference counts only if it is larger than the \
+     noise in runs of 10,000 responses at 75 % load (`bench/results/noise`). The noise is the \
+     difference between runs with other seeds or with links that are 0.1 % slower. At other loads \
+     the noise was not measured, so one seed decides nothing there, except for the largest \
+     response.",
 ];
 
 /// Draws the systems' curves over one bottleneck.
@@ -254,8 +262,8 @@ pub(crate) fn table_1_of(ours: impl Fn(&'static str, Measure) -> BySeed) -> Arte
         let ours = SYSTEMS.map(|system| ours(system, of).estimate());
         Row::new(label, ours.into_iter().zip(paper).map(|(ours, paper)| Entry::new(ours, paper)))
     });
-    let note =
-        "Ours beside the paper's. Queue and drops are of the link from R0 to R1, over all time.";
+    let note = "Each number stands beside the paper's. Queue and drops are those of the link from \
+                R0 to R1 during the whole run.";
     Artefact::table("90 % total load, 1 bottleneck", SYSTEMS, rows, note)
 }
 
@@ -271,10 +279,12 @@ fn largest(results: &Results) -> Artefact {
         let Some(group) = first else { continue };
         ends.push(match group.traced_end {
             Some(end) => format!(
-                "{system}: {} bytes in {} s, {} of {} packets lost",
+                "{system}: {} bytes took {} s, and {} of {} packets were lost",
                 group.traced, end.seconds, end.lost, end.sent
             ),
-            None => format!("{system}: {} bytes, not complete when the run ended", group.traced),
+            None => {
+                format!("{system}: {} bytes were not complete when the run ended", group.traced)
+            }
         });
         // Runs of earlier versions continue with other connections that reused the flow's number;
         // their times start again from zero.
@@ -285,7 +295,8 @@ fn largest(results: &Results) -> Artefact {
     let axes =
         [Axis::linear("Time (s)"), Axis::linear("Congestion window (packets)").over(0.0, 80.0)];
     let note = format!(
-        "The first seed. {}. The paper: 49 MB, Sync-TCP over 200 s faster with a fifth of the drops.",
+        "The figure shows the first seed. {}. In the paper, the response has 49 MB, and Sync-TCP is \
+         over 200 s faster, with a fifth of the drops.",
         ends.join("; ")
     );
     Artefact::figure("Congestion window of the largest response, 85 % load", axes, series, note)

@@ -185,7 +185,8 @@ fn printed_sync_table_passes_and_swapped_columns_fail() {
         let claims = PAPER.report(&build([0, 1, 2], 5.0)).claims;
         let collapsed = claims.into_iter().find(|claim| claim.id == *id).unwrap();
         assert_eq!(collapsed.verdict, Verdict::NotInRegime, "{id}");
-        let expected = "a link drops more than 17 % of its packets: 90 SACK-ARED-ECN (70 %)";
+        let expected =
+            "a link drops more than 17 % of its packets: SACK-ARED-ECN at 90 % load (70 %)";
         assert!(collapsed.reason.contains(expected), "{}", collapsed.reason);
     }
     let Body::Table(table) = table_1(&printed).body else { panic!("no table") };
