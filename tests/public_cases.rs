@@ -181,9 +181,12 @@ const HEAD: &str = "\
 # Public questions and their answers
 
 People who run servers, write congestion controllers or read logs asked these questions in issues,
-on mailing lists and in forums. For each question, the tables have the command that asks Fathom, and
-the part of its answer that names the cause. `make test` runs every command in a folder with the
-files of `tests/public_cases/files` and `bench/qlog/tests/logs`, and fails if an answer changes. The
-transfers are small, so that all commands together take half a minute of CPU time. With one or two
-seeds, they show a cause, not a ranking.
+on mailing lists and in forums. For each question, the tables have a command that answers it, and
+the part of the command's output that names the cause. If one command cannot answer a question, the
+table names the test that covers it.
+
+`make test` runs every command in a folder with the files of `tests/public_cases/files` and
+`bench/qlog/tests/logs`, and fails if an answer changes. The transfers are small, so that all
+commands together take half a minute of CPU time. Most commands have one or two seeds, so their
+results show a cause, but do not rank controllers.
 ";

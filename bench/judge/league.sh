@@ -21,12 +21,14 @@ for native in cubic reno bbr2; do judge quiche "native:$native"; done
   cat <<HEAD
 # League of controllers
 
-This page compares scorecards of \`fathom judge\` ([judge.md](judge.md)): Fathom's controllers on
-quinn, and the unmodified controllers of each stack. Every controller is compared with Fathom's CUBIC
-and Reno on the same stack. It fails a criterion if, in one test, its whole 95 % interval is outside
-our threshold. The results are from clean links in virtual time; they do not show how a controller
-does on the Internet. If you maintain one of these controllers and find a test unfair, tell us: the
-command under each controller shows the same numbers. \`make league\` wrote this page on
+This page compares scorecards of \`fathom judge\` ([judge.md](judge.md)) for Fathom's controllers on
+quinn and for the unmodified controllers of each stack. Every controller is compared with Fathom's
+CUBIC and Reno on the same stack. A controller fails a criterion if, in at least one test, its whole
+95 % interval is outside our threshold. The results are from simulated links in virtual time, and do
+not show how a controller performs on the Internet.
+
+If you maintain one of these controllers and find a test unfair, please tell us. The command under
+each controller reproduces its numbers. \`make league\` wrote this page on
 $(date -u +%Y-%m-%d).
 
 HEAD

@@ -104,7 +104,8 @@ impl League {
                 criterion.asks
             );
         }
-        text += "\n## Failed checks, and the command that repeats each\n";
+        text += "\n## Failed checks, and the command that repeats each\n\nEach line names a failed \
+                 test, the measured value with its 95 % interval, and the threshold.\n";
         for card in &self.cards {
             text += &failures(card, program);
         }
@@ -146,10 +147,10 @@ fn failures(card: &Scorecard, program: &str) -> String {
                     if at.is_empty() { String::new() } else { format!(" ({at})") },
                     worst.measure,
                     card.finding(worst),
-                    if failed.len() > 1 {
-                        format!("; and {} more checks of this test", failed.len() - 1)
-                    } else {
-                        String::new()
+                    match failed.len() - 1 {
+                        0 => String::new(),
+                        1 => "; 1 more check of this test failed".to_owned(),
+                        more => format!("; {more} more checks of this test failed"),
                     }
                 );
             }

@@ -174,9 +174,9 @@ fn full_battery_fails_only_broken_controllers() {
 const HEAD: &str = "\
 # Verdicts on broken controllers
 
-Does `fathom judge` find faults, and only faults? Six controllers are each broken in one way on
-purpose (`cc/src/testing/broken.rs`); CUBIC and Reno are not broken. The criteria that each should
-fail were written down before the first run (`bench/judge/tests/sensitivity.rs`). `make sensitivity`
-writes this page.
+This page shows that `fathom judge` fails broken controllers, and only broken controllers. Each of six
+controllers is broken in one way on purpose (`cc/src/testing/broken.rs`). CUBIC and Reno are not
+broken. The criteria that each controller should fail were written down before the first run
+(`bench/judge/tests/sensitivity.rs`). `make sensitivity` writes this page.
 
 ";

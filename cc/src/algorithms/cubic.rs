@@ -75,7 +75,7 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `cubic`.
     pub struct CubicConfig {
-        /// plateau earlier if the window at a loss is smaller than at the previous loss; turn off
+        /// level off earlier if the window at a loss is smaller than at the previous loss; use off
         /// for a lone flow
         fast_convergence: FastConvergence,
     }
@@ -289,20 +289,23 @@ impl WindowRule for Cubic {
 }
 
 const PAGE: Page = Page {
-    about: "CUBIC (RFC 9438) is the default of most stacks, and the baseline that a delay-based controller has
-to share links with. After a loss or a mark it keeps 0.7 of the window. Then its growth depends on
-the time since the loss: fast until the window is near that of the loss, slow around it, then faster
-again. If Reno's window would be larger (short round trips, small windows), CUBIC uses Reno's
-window.",
-    departures: "A cut leaves 0.7 of the window, not 0.7 of the bytes in flight. Growth counts
-acknowledged bytes, not ACKs. An epoch begins with the first acknowledgement that may grow the
-window. Application-limited periods and silences do not count as time. HyStart++, which the RFC
-recommends, is off unless requested.",
+    about: "CUBIC (RFC 9438) is the default of most stacks, so delay-based controllers have to share links with
+it. After a loss or a mark, CUBIC keeps 0.7 of the window. Growth then depends on the time since the
+loss. The window first grows fast, then slowly while it is near its size before the loss, and then
+fast again. If Reno's window would be larger, as with short round trips or small windows, CUBIC uses
+Reno's window.",
+    departures: "A cut leaves 0.7 of the window, not 0.7 of the bytes in flight. Growth depends
+on the number of acknowledged bytes, not on the number of ACKs. An epoch begins with the first
+acknowledgement that may grow the window. The time of an epoch excludes periods in which the
+application limits the sender or no packet is in flight. HyStart++, which the RFC recommends, is off
+by default.",
     figure: "CUBIC and the scripted queue",
-    to_see: "A mark at 200 packets leaves 140. The window is back after K = cbrt(60 / 0.4) =
-5.3 s, stays flat there, and then grows further. Time determines the window, not the RTT.",
-    weakness: "CUBIC's queue is deeper than Reno's (29 ms against 22 ms on average for a lone flow),
-because CUBIC stays longer near the loss.",
+    to_see: "A mark reduces the window from 200 to 140 packets. After K = cbrt(60 / 0.4) = 5.3 s
+the window is back at 200 packets. The window then stays nearly constant for a while, and grows
+further afterwards. The growth depends on time, not on the RTT.",
+    weakness: "CUBIC's queue is longer than Reno's, because CUBIC stays longer near the window at which
+packets are lost. The queueing delay of a lone flow is 29 ms on average with CUBIC, and 22 ms with
+Reno.",
 };
 
 #[cfg(test)]

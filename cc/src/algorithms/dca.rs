@@ -123,7 +123,8 @@ rule_options! {
         x: u32 = "2" in Values::Integer { min: 1, max: MAX_SAMPLES },
         /// number of RTT samples in the baseline: windowAVG(w)
         w: u32 = "20" in Values::Integer { min: 1, max: MAX_SAMPLES },
-        /// ACK frames that give a sample: those of more than one packet, or all
+        /// ACK frames that give a sample: only frames that acknowledge more than one packet, or all
+        /// frames
         samples: Samples,
         /// baseline that ends a congestion epoch: the current windowAVG(w), or windowAVG(w) at the
         /// start of the epoch
@@ -291,31 +292,36 @@ impl WindowRule for Dca {
 }
 
 const PAGE: Page = Page {
-    about: "TCP/DCA (Martin, Nilsson, Rhee) is Reno with a detector. If the mean of the last 2 RTT samples
-exceeds the mean of the last 20 by more than their standard deviation, DCA takes half of the window
-away, at most once per congestion epoch. Means and deviation are exact, in whole nanoseconds.",
-    departures: r#"The default takes half of the window away, because the paper's analysis does so
-and gives reasons. The paper does not define the baseline ("some baseline level"). The moving
-average used here fits the paper's remark that DCA reacts to queueing above the queue that is always
-present. DCA decides nothing before w samples have arrived. A cut also sets the slow-start
-threshold.
+    about: "TCP/DCA (Martin, Nilsson, Rhee) is Reno with a detector of rising delay. DCA compares the mean of
+the last 2 RTT samples with the mean of the last 20 samples. If the difference is larger than the
+standard deviation of the 20 samples, DCA halves the window, at most once per congestion epoch. The
+detector computes with whole nanoseconds and without rounding.",
+    departures: r#"By default a cut halves the window, because the paper's analysis does so and
+gives reasons. A congestion epoch ends when the delay returns to "some baseline level", which the
+paper does not define. Here the baseline is the moving average of the RTT. This choice fits the
+paper's remark that DCA reacts to queueing above the queue that is always present. DCA does not cut
+before w samples have arrived. A cut also sets the slow-start threshold.
 
-By default, a peer that acknowledges every packet gives no samples, so DCA then behaves as Reno."#,
+By default, only an ACK of more than one packet gives an RTT sample. If the peer acknowledges every
+packet separately, DCA gets no samples and behaves as Reno."#,
     figure: "DCA and the scripted queue",
-    to_see: "DCA cuts once at the foot of the ramp. It does not cut on the way up, nor at the
-plateau, which becomes the new baseline. It cuts once more at the spike. In between it grows as Reno
-does, however deep the queue is, because it reacts to changes of the delay and not to its level.",
-    weakness: "DCA does badly if it is alone on a path without noise. The detector compares a rise with
-the deviation of the last samples. Without noise this deviation is zero, so any rise counts, even
-that from the sender's own growth. DCA uses 15 % of the link with `reduction=0.5`, 29 % with `0.25`
-and 53 % with `0.125`: the order is that of the paper, but the differences are larger. A `floor`
-above the delay of one more packet helps: with `floor=1.5ms` DCA uses 71 %, with almost no queue.
-From `floor=2ms` on, it never reacts and behaves as Reno.
+    to_see: "DCA cuts once when the delay begins to rise. DCA does not cut again while the delay
+rises further or stays at 40 ms, because this delay becomes the new baseline. DCA cuts once more at
+the spike. Between the two cuts DCA grows as Reno does, however long the queue is, because it reacts
+to changes of the delay and not to its level.",
+    weakness: "DCA leaves most of the link idle if it is alone on a path without random delay. The
+detector compares a rise with the deviation of the last samples. Without random delay, the deviation
+is zero. Then any rise causes a cut, even a rise caused by the growth of DCA's own window. DCA uses
+15 % of the link with `reduction=0.5`, 29 % with `reduction=0.25` and 53 % with `reduction=0.125`.
 
-The paper itself finds that DCA loses throughput wherever it is a small part of the traffic (37 %
-and 13 % on its two paths), because most rises do not end in a loss. If a burst of more than w
-frames has one delay, the average becomes equal to the sample. The epoch then ends, and one rise may
-cause more than one cut.",
+The paper has the same order of the three reductions, but smaller differences. A `floor` above the
+queueing delay of one packet increases the throughput. With `floor=1.5ms`, DCA uses 71 % of the
+link, with almost no queue. With `floor=2ms` or more, DCA never reacts to delay and behaves as Reno.
+
+The paper itself finds that DCA loses throughput if it is a small part of the traffic: 37 % on one
+path and 13 % on the other. The reason is that most rises of the delay do not precede a loss. If
+more than w consecutive samples have the same delay, the moving average becomes equal to the newest
+samples. The epoch then ends, so one rise may cause more than one cut.",
 };
 
 #[cfg(test)]

@@ -165,21 +165,23 @@ impl WindowRule for Dual {
 }
 
 const PAGE: Page = Page {
-    about: "TCP/DUAL (Wang, Crowcroft) is Reno that looks at the RTT every second round trip. If the RTT is
-above the middle between the smallest and the largest RTT seen so far, DUAL takes an eighth of the
-window away.",
-    departures: r#"The rule is taken from the description in the Vegas paper. "Seen so far" is
-taken literally, so one long delay raises the middle permanently, unless `reset` is set. The RTT
-compared is that of the ACK that ends the second round trip. The rule also holds in slow start, and
-a cut ends slow start."#,
+    about: "TCP/DUAL (Wang, Crowcroft) is Reno with a check of the RTT every second round trip. If the RTT is
+above the midpoint between the smallest and the largest RTT so far, DUAL reduces the window by an
+eighth.",
+    departures: "The rule is from the description in the Vegas paper. The extremes are never
+forgotten, so one long delay raises the midpoint permanently, unless `reset` is set. DUAL compares
+the RTT sample of the ACK that ends the second round trip. The rule also applies in slow start, and
+a cut ends slow start.",
     figure: "DUAL and the scripted queue",
-    to_see: "During the ramp and the plateau, the delay is the largest so far, so every decision
-takes an eighth away. Between decisions, growth adds two packets. So the window settles at about
-sixteen packets, an eighth of which are two packets. Below the middle, 20 ms, DUAL behaves as Reno.
-The spike costs an eighth only because a decision happened during the spike.",
-    weakness: "DUAL does badly if the largest RTT was an exception (a stalled peer, a detour of the
-route). The middle is then above any queue, and DUAL behaves as Reno. Its queue is half of the
-deepest queue that it has seen, only a little below Reno's (17 ms against 22 ms).",
+    to_see: "While the delay rises and while it stays at 40 ms, it is the largest delay so far. So
+every check reduces the window by an eighth. Between two checks, the window grows by two packets.
+The window settles at about sixteen packets, because an eighth of sixteen packets is two packets.
+Below the midpoint, which is a queueing delay of 20 ms, DUAL behaves as Reno. At the spike, the
+window shrinks by an eighth only because a check happens during the spike.",
+    weakness: "DUAL does not react to queues if the largest RTT was an exception, for example because
+of a stalled peer or a detour of the route. The midpoint is then above every usual RTT, so DUAL
+behaves as Reno. Otherwise DUAL keeps the queue at half of the longest queue so far. The queueing
+delay of a lone flow is 17 ms with DUAL, only a little less than the 22 ms with Reno.",
 };
 
 #[cfg(test)]

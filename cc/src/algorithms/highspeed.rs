@@ -165,18 +165,19 @@ impl WindowRule for HighSpeed {
 }
 
 const PAGE: Page = Page {
-    about: "HighSpeed TCP (RFC 3649) is Reno up to 38 datagrams. Above that, it adds a(w) datagrams per round
-trip (1.8 at 100, 7.7 at 1 000, 29 at 10 000), and a loss takes b(w) of the window away (half at 38,
-a tenth at 83 000).",
-    departures: "a(w) comes from the formula and is not rounded to the whole numbers of the
-RFC's table (it is within 0.05 of each row). The hot path reads a table made at compile time, which
-is within 0.02 % of the formula and the same on every platform. a(w) and b(w) are constant beyond
-100 000 datagrams.",
+    about: "HighSpeed TCP (RFC 3649) behaves as Reno while the window w has at most 38 datagrams. A larger
+window grows by a(w) datagrams per round trip: 1.8 for a window of 100 datagrams, 7.7 for 1 000 and
+29 for 10 000. A loss reduces the window by the fraction b(w): a half for 38 datagrams and a tenth
+for 83 000.",
+    departures: "a(w) is from the RFC's formula and is not rounded to whole numbers as in the
+RFC's table. The formula is within 0.05 of each row of the RFC's table. The controller reads a(w)
+and b(w) from a table made at compile time, which is within 0.02 % of the formulas and the same on
+every platform. Beyond 100 000 datagrams, a(w) and b(w) are constant.",
     figure: "HighSpeed TCP and the scripted queue",
-    to_see: "From 317 packets on, the window grows by four packets per round trip at first and by
-ten at the end, whatever the delay does.",
-    weakness: "HighSpeed TCP starves Reno on fast paths, which is the reason for `gentle`. It also
-fills a queue faster than Reno.",
+    to_see: "The window starts at 317 packets. The growth is four packets per round trip at first
+and ten packets at the end, independently of the delay.",
+    weakness: "HighSpeed TCP starves Reno flows on fast paths. The controller `gentle` was made to
+avoid this. HighSpeed TCP also fills a queue faster than Reno.",
 };
 
 #[cfg(test)]

@@ -77,9 +77,11 @@ options! {
         packets: u32 = "8" in Values::Integer { min: 2, max: 64 },
         /// smallest datagram, bytes of UDP payload
         floor: u32 = "250" in Values::Integer { min: 250, max: 1_200 },
-        /// round trips for which the window must hold enough larger datagrams before they grow
+        /// round trips for which the window must hold enough datagrams of the next larger size
+        /// before the size increases
         patience: u32 = "4" in Values::Integer { min: 1, max: 1_000 },
-        /// whether the wrapped controller counts in datagrams of the size in use or of full size
+        /// size of the datagrams in which the wrapped controller counts: the current size, or the
+        /// full size
         increase: Increase,
     }
 }
@@ -323,24 +325,30 @@ impl Controller for PacketSize {
 }
 
 const PAGE: Page = Page {
-    about: "Adaptive packet size (after Wilson's thesis) wraps any other controller, Reno if none is named:
-`packet-size/sync`. The wrapped controller sets the window, and `packet-size` sets the datagram
-size: the largest of 1200 (or the size that the path carries), 1000, 750, 500 and 250 bytes that
-fits eight times into the window. So loss detection has enough packets. The size decreases
-immediately, and increases by one step after four round trips.",
-    departures: "The thesis compares fixed sizes; the rule is ours. The wrapped controller
-counts in datagrams of the size in use, so small packets also make it grow more slowly. With
-`increase=full` it is not told of the smaller size. The stack must honour datagram sizes. Through a
-shaping socket ([quinn](quinn.md), [noq](noq.md)), datagrams shrink by about 1030 bytes at most, so
-from 1392 down to about 365.",
+    about: "`packet-size` (after Wilson's thesis) wraps any other controller and adapts the datagram size.
+`packet-size/sync` wraps `sync`, and `packet-size` alone wraps `reno`. The wrapped controller sets
+the window, and `packet-size` keeps at least eight datagrams in it, so that loss detection has
+enough packets. The sizes are the largest size that the path carries (here 1200 bytes), 1000, 750,
+500 and 250 bytes.
+
+`packet-size` uses the largest of these sizes that fits eight times into the window. The size
+decreases immediately, but increases by one step only when eight datagrams of the next larger size
+have fitted into the window for four round trips.",
+    departures: "The thesis compares fixed packet sizes. The rule that adapts the size is
+Fathom's. The wrapped controller counts in datagrams of the current size, so its window grows more
+slowly if packets are small. With `increase=full`, the wrapped controller counts in datagrams of
+full size. `packet-size` needs a stack that sends datagrams of the requested size. A shaping socket
+([quinn](quinn.md), [noq](noq.md)) can shrink datagrams by at most about 1030 bytes, for example
+from 1392 to about 365 bytes.",
     figure: "Adaptive packet size and the scripted queue",
-    to_see: "The five packets after the first mark become eight packets of 750 bytes. Five marks
-in a row reduce the window to 3 kB and the datagram to 250 bytes; eleven datagrams fit into the
-window. The size increases again one step at a time. Until then, the window grows by only one small
-packet per round trip.",
-    weakness: "Small packets cost bytes. Every packet has about 60 bytes of headers, whatever its size:
-5 % of 1200, 24 % of 250. If a link is limited in packets per second and not in bytes, smaller
-packets make it worse.",
+    to_see: "The first mark reduces the window to five packets of 1200 bytes. `packet-size` then
+sends eight packets of 750 bytes instead. Five marks in a row reduce the window to 3 kB and the
+datagram size to 250 bytes, so that eleven datagrams fit into the window. Afterwards the size
+increases one step at a time. While packets are small, the window grows by only one small packet per
+round trip.",
+    weakness: "Small packets have more overhead. The headers of every packet take about 60 bytes, which
+are 5 % of a packet of 1200 bytes, and 24 % of a packet of 250 bytes. If a link is limited in
+packets per second and not in bytes per second, smaller packets reduce its throughput.",
 };
 
 #[cfg(test)]

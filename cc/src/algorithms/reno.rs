@@ -50,14 +50,17 @@ impl WindowRule for Reno {
 }
 
 const PAGE: Page = Page {
-    about: "NewReno as QUIC has it (RFC 9002): slow start, then one packet more per round trip, and half the
-window on a loss or a mark. It is the baseline, and the delay-based controllers build on it.",
-    departures: "Slow start stops exactly at the threshold. Avoidance adds exactly one packet
-per window of acknowledged bytes. A reduction that proves spurious is undone, unless the window has
-outgrown it since. These departures hold for every controller on this page.",
+    about: "`reno` is NewReno as RFC 9002 defines it for QUIC. After slow start, the window grows by one packet
+per round trip. A loss or an ECN mark halves the window. Reno is the baseline, and the delay-based
+controllers build on it.",
+    departures: "Slow start stops exactly at the threshold. Congestion avoidance adds exactly
+one packet per window of acknowledged bytes. If the loss behind a reduction proves spurious, the
+window returns to its previous size, unless it has already grown beyond this size. These departures
+apply to every controller on this page.",
     figure: "Reno and the scripted queue",
-    to_see: "Reno does not react to delay. It adds one packet per round trip, so only the slope of
-its window follows the RTT.",
-    weakness: "Reno fills any queue until packets are lost. It can fill a fast long path only if very
-few packets are lost (in 30 s it uses 45 % of 1 Gbps at 100 ms).",
+    to_see: "Reno does not react to delay. Reno adds one packet per round trip, so a longer RTT
+only makes the window grow more slowly.",
+    weakness: "Reno fills any queue until packets are lost. Reno can fill a fast path with a long round
+trip only if very few packets are lost. On a path of 1 Gbps and 100 ms, Reno uses 45 % of the rate
+in the first 30 s.",
 };

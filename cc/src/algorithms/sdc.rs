@@ -132,16 +132,20 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `sdc`.
     pub struct SdcConfig {
-        /// packets; below this the delay grows instead of a window cut
+        /// window in packets below which congestion raises the added delay and does not cut the
+        /// window
         threshold: u32 = "8" in Values::Integer { min: 2, max: 64 },
-        /// 'either' reacts to losses, and to marks if there are any; 'ecn' refuses to run without
-        /// ECN
+        /// 'either' reacts to losses, and to marks if the path supports ECN; 'ecn' refuses to run
+        /// without ECN
         signal: Signal,
-        /// how the delay shrinks with a large window: by equation (2), or by 'factor' per packet
+        /// how the added delay shrinks with a large window: by the paper's equation (2), or
+        /// multiplied by 'factor' per packet
         shrink: Shrink,
-        /// share of the delay kept with shrink=factor; 0.1 competes with Reno, 0.9 yields to it
+        /// with shrink=factor, the fraction of the added delay that remains; 0.1 competes with
+        /// Reno, 0.9 yields to Reno
         factor: Ratio = "0.9" in Values::Fraction { min: Ratio::new(0, 1), max: Ratio::new(99, 100) },
-        /// marks raise the delay with every ACK that reports a mark, or once per round trip
+        /// how often marks raise the added delay: with every ACK that reports a mark, or once per
+        /// round trip
         react: React,
         /// whether the smoothed RTT includes the added delay (total) or not (network)
         srtt: Srtt,
@@ -359,33 +363,36 @@ impl WindowRule for Sdc {
 }
 
 const PAGE: Page = Page {
-    about: "SDC (Kung, Tan, Hsiao) avoids windows below eight packets, because loss recovery fails there.
-Instead it delays packets at the sender. A congestion signal sets the added delay D so that RTT + D
-is twice the smoothed round trip.
+    about: "SDC (Kung, Tan, Hsiao) avoids windows below eight packets, because loss recovery fails with such
+windows. If the sender has to slow down further, SDC delays its packets instead. A congestion signal
+sets the added delay D so that RTT + D is twice the smoothed round trip.
 
-Acknowledgements without signals reduce D. With a small window, each acknowledgement removes a tenth
-of RTT + D. With a large window, they reduce D so that the rate grows as if the window grew by one
-packet per round trip. Without delay and with eight packets or more, SDC is Reno.",
-    departures: "RTT is that of the network. The smoothed RTT includes D; otherwise a second
-signal could not slow the sender further. It includes the D that each packet left with, so the marks
-of one flight raise D once and do not add up. Every ACK with a mark counts, as the paper says;
-losses count once per recovery period. D is at most 10 s.
+Acknowledgements without congestion signals reduce D. With a small window, each acknowledgement
+reduces RTT + D by a tenth. With a large window, the acknowledgements reduce D so that the rate
+grows as if the window grew by one packet per round trip. If D is zero and the window has eight
+packets or more, SDC behaves as Reno.",
+    departures: "RTT is the round trip of the network, without D. The smoothed RTT includes D,
+because otherwise a second signal could not slow the sender further. For each packet, the smoothed
+RTT includes the D at the time when the packet left. So several marks of one flight raise D only
+once. Every ACK that reports a mark is a signal, as in the paper. Losses are one signal per recovery
+period. D is at most 10 s.
 
 SDC needs a stack that paces as requested.",
     figure: "SDC, its added delay and the scripted queue",
-    to_see: "The first three marks come in the small-window phase. The window stays, and D rises
-by a round trip and is gone within ten packets. At the fourth mark the window has eight packets and
-some delay is left. From here on the window stays, each mark doubles the whole round trip, and D
-falls slowly (by 1/64 of the round trip per packet), until it is gone at six seconds. Then the
-window grows as Reno's, and the last mark halves it.",
-    weakness: "SDC does badly if losses do not depend on the sender's rate. In the large-window phase,
-a signal doubles the round trip, and about fifty packets are needed to undo this. So if more than
-about 2 % of packets are lost at random, D grows to its limit and the sender almost stops.
+    to_see: "The first three marks arrive while the window is below eight packets. Each mark
+raises D by a round trip and leaves the window unchanged. D returns to zero within ten packets. At
+the fourth mark, the window has eight packets and D is above zero. From then on, each mark doubles
+RTT + D, and the window stays the same. Each packet reduces RTT + D by only 1/64, so D does not
+reach zero before the time of 6 s. Then the window grows as Reno's, and the last mark halves it.",
+    weakness: "SDC almost stops if packets are lost at random. With a window of eight packets, a signal
+doubles RTT + D, and about fifty acknowledged packets bring RTT + D back. So if more than about 2 %
+of the packets are lost at random, D grows to its limit of 10 s.
 
-SDC also yields to Reno, as the paper says: while the window stays, only D competes
-(`shrink=factor,factor=0.1` competes harder). If the windows of several flows stay, their rates do
-not become equal: by equation (2) each packet increases a rate by the same factor, and each signal
-halves it, whatever the rate is. An idle time does not change D.",
+SDC also yields to Reno, as the paper says. While SDC's window stays constant, its rate grows only
+as D falls. With `shrink=factor,factor=0.1`, D falls faster, so SDC gets a larger share of the link.
+While the windows of several SDC flows stay constant, the rates of the flows do not become equal. By
+equation (2) of the paper, each packet increases any rate by the same factor, and each signal halves
+it. D does not change while the sender is idle.",
 };
 
 #[cfg(test)]

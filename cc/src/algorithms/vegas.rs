@@ -136,11 +136,12 @@ rule_options! {
     pub struct VegasConfig {
         /// rules and defaults of the simulator ns-2 or of the Linux kernel
         params: Params,
-        /// grow while fewer packets than this wait; 2 with params=linux
+        /// grow while fewer packets than this wait in queues; the default is 2 with params=linux
         alpha: Option<u32> = "1" in PACKETS,
-        /// shrink while more packets than this wait, even if alpha says grow; 4 with params=linux
+        /// shrink while more packets than this wait in queues, even if fewer than alpha wait; the
+        /// default is 4 with params=linux
         beta: Option<u32> = "3" in PACKETS,
-        /// leave slow start when more packets than this wait
+        /// leave slow start when more packets than this wait in queues
         gamma: Option<u32> = "1" in PACKETS,
         /// with params=ns2, number of packets in transit: the window, or the packets in flight
         transit: Transit,
@@ -460,27 +461,32 @@ impl WindowRule for Vegas {
 }
 
 const PAGE: Page = Page {
-    about: "Vegas keeps between `alpha` and `beta` packets of its own waiting in queues. Once per round trip it
-compares window / base RTT with window / RTT, and then adds a packet, takes one away, or holds. It
-is the DCA paper's Vegas-CAM: congestion avoidance on top of the stack's normal loss recovery, which
-a controller in QUIC cannot replace.",
-    departures: "ns-2 takes the mean RTT of a round, grows over the next round and, in slow
-start, doubles every other round. Linux takes the smallest RTT, grows at once, doubles every round,
-and divides by the base RTT although the definition divides by the RTT. The window stands for the
-packets in flight, unless `transit` says otherwise. After a loss, the window grows as Reno's until
-the first verdict.
+    about: "Vegas keeps between `alpha` and `beta` of its own packets waiting in queues. Once per round trip it
+compares window / base RTT with window / RTT. Vegas then grows the window by one packet, shrinks the
+window by one packet, or holds the window. This controller has only the congestion avoidance of
+Vegas, which the DCA paper calls Vegas-CAM. Loss recovery is the stack's, because a controller in
+QUIC cannot replace it.",
+    departures: "With `params=ns2`, as in ns-2, Vegas uses the mean RTT of a round, spreads the
+growth over the next round, and doubles the window every other round in slow start. With
+`params=linux`, as in Linux, Vegas uses the smallest RTT of a round, grows at once, and doubles the
+window every round in slow start. With `params=linux`, Vegas divides by the base RTT to count the
+waiting packets, although the definition of Vegas divides by the RTT. The window counts as the
+number of packets in transit, unless `transit=flight` is set. After a loss, the window grows as
+Reno's until Vegas next compares the two rates.
 
-The base RTT is the smallest of the path. It is not forgotten before the path changes, unless `base`
-says otherwise. ns-2 forgets it when a round trip has only one packet, as TCP's round trips have
-after timeouts.",
+The base RTT is the smallest RTT since the last change of path. With `base=lone`, as in ns-2, Vegas
+also forgets the base RTT after a round trip with only one packet. TCP has such round trips after
+timeouts.",
     figure: "Vegas and the scripted queue",
-    to_see: "As soon as more than three packets would wait, Vegas takes one packet away per round
-trip. At the plateau it settles between seven and eight packets, of which 40 / 90, about three,
-wait. It holds there and, when the queue drains, grows by one packet per round trip. The spike costs
-only a few packets.",
-    weakness: "Vegas does badly beside flows that fill the queue: at a plateau as above, it gives
-nearly all bandwidth away. It also does badly after a change to a longer route that the stack does
-not detect, because the longer route looks like a queue that never drains.",
+    to_see: "As soon as more than three of its packets would wait in the queue, Vegas shrinks the
+window by one packet per round trip. While the queueing delay stays at 40 ms of a round trip of
+90 ms, the window stays between seven and eight packets. About three of these packets wait in the
+queue. When the queue drains, the window grows by one packet per round trip. The spike reduces the
+window by only a few packets.",
+    weakness: "Vegas gets little bandwidth in competition with flows that fill the queue. While they
+keep the queueing delay high, as in the figure, Vegas gives nearly all bandwidth away. Vegas also
+sends too slowly after a change to a longer route that the stack does not detect, because the longer
+route looks like a queue that never drains.",
 };
 
 #[cfg(test)]

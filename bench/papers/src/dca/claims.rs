@@ -36,35 +36,39 @@ const OTHERS: [(&str, &str); 4] =
     [("emory", "vegas"), ("emory", "dual"), ("asu", "vegas"), ("asu", "dual")];
 
 /// Reason why the delays before losses differ from the paper's.
-const MODEL: &str = "The paths were real Internet paths, and the paper's models of them are not \
-                     published. Ours are tuned to losses and round trips only: one or two UDP \
-                     sources per link fill its queue within milliseconds before a loss. No ladder \
-                     shows this, because TCP at packet level keeps no samples of round trips.";
+const MODEL: &str = "The paper measured real Internet paths and did not publish its models of \
+                     these paths. Our models are tuned only to losses and round trips. In our \
+                     models, one or two UDP sources per link fill the queue within milliseconds \
+                     before a loss. No ladder shows this cause, because packet-level TCP keeps no \
+                     samples of round trips.";
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-few-losses-predicted", "DCA §3.2.1", &[EMORY, ASU])
         .says(
-            "On average over the times of day, a significant rise of the round trip comes before 7 to 18 % of the losses of a path.",
+            "On average over the times of day, a significant rise of the round trip precedes 7 to \
+             18 % of the losses on a path.",
         )
-        .test("the indication metric, averaged over the five levels, lies with its interval in \
-               0.07 to 0.18 on both paths")
+        .test("On both paths, the indication metric averaged over the five levels is between 0.07 \
+               and 0.18, including its interval.")
         .cause(MODEL)
         .asks(|r| {
             let parts = BOTH.map(|path| (path.name, path.over_levels(|level| path.predicted(r, level))));
             each(parts, |part| between(part.estimate(), 0.07, 0.18, NEVER))
         }),
     claim("dca-asu-predicts-least", "DCA §3.2.1", &[EMORY, ASU])
-        .says("The congested path 7 (ASU) predicts its losses least.")
-        .test("ASU's indication metric, averaged over the levels, is below Emory's, seed by seed")
+        .says("The congested path 7 (ASU) has the smallest share of predicted losses.")
+        .test("Paired by seed, the indication metric averaged over the levels is smaller on ASU \
+               than on Emory.")
         .asks(|r| {
             let [emory, asu] = BOTH.map(|path| path.over_levels(|level| path.predicted(r, level)));
             one(&asu.minus(&emory), below_zero)
         }),
     claim("dca-models-predict-as-paths", "DCA §4.1", &[EMORY, ASU])
-        .says("The models show about the correlation between losses and rising round trips that the measured paths show.")
+        .says("The models show about the same correlation between losses and rising round trips as \
+               the measured paths.")
         .test(
-            "at the tuned level, the indication metric and its interval are within the range of \
-             the paper's row of table 3-4 (ours)",
+            "At the tuned level, the indication metric including its interval is within the range \
+             of the paper's values for this path in table 3-4. The criterion is our choice.",
         )
         .cause(MODEL)
         .asks(|r| {
@@ -76,12 +80,13 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             }))
         }),
     claim("dca-predicted-to-lose", "DCA §3.3, table 3-5", &[EMORY, ASU])
-        .says("DCA is predicted to cost 4 to 70 % of the throughput.")
-        .test("on both paths and at every level, the predicted change is below zero")
-        .cause("Over ASU at 110 and 120 % the prediction crosses zero: windows have at most six \
-                packets there, mostly fewer, so a reduction costs less than the shorter round trip \
-                gains. The paper's own numbers for this path fall to -4 %. No ladder shows this, \
-                because TCP at packet level keeps no samples of round trips.")
+        .says("DCA is predicted to reduce the throughput by 4 to 70 %.")
+        .test("On both paths and at every level, the predicted change of throughput is below zero.")
+        .cause("On ASU at levels of 110 and 120 %, the predicted change is above zero. Windows at \
+                these levels have at most six packets, so a reduction costs less throughput than \
+                the shorter round trip gains. In the paper, the change on this path is only -4 % \
+                at one time of day. No ladder shows this cause, because packet-level TCP keeps no \
+                samples of round trips.")
         .asks(|r| {
             let cases = BOTH.map(|path| LEVELS.map(|level| (format!("{} at {level}", path.name), path.degradation(r, level))));
             each(cases.into_iter().flatten(), below_zero)
@@ -89,65 +94,70 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-congestion-costs-less", "DCA §3.3, table 3-5", &[EMORY, ASU])
         .says("The predicted degradation becomes smaller as the loss rate grows.")
         .test(
-            "the gain is smaller on ASU than on Emory (over all levels), and on each path smaller \
-             at 120 % than at 80 %, seed by seed",
+            "Paired by seed, the predicted reduction of throughput is smaller on ASU than on Emory \
+             (over all levels). On each path, it is smaller at a level of 120 % than at 80 %.",
         )
         .asks(|r| {
             let [emory, asu] = BOTH.map(|path| path.over_levels(|level| path.degradation(r, level)));
             let on_path = BOTH.map(|path| {
                 let change = path.degradation(r, LEVELS[4]).minus(&path.degradation(r, LEVELS[0]));
-                (format!("{}, 120 % less 80 %", path.name), change)
+                (format!("{}, 120 % minus 80 %", path.name), change)
             });
-            each([("ASU less Emory".to_owned(), asu.minus(&emory))].into_iter().chain(on_path), above_zero)
+            each([("ASU minus Emory".to_owned(), asu.minus(&emory))].into_iter().chain(on_path), above_zero)
         }),
     claim("dca-rise-after-the-loss", "DCA §3.2.2, figures 3-1 and 3-2", &[EMORY, ASU])
-        .says("Samples taken after the lost packet was sent are higher than those before it; path 7 peaks around lag +1.")
-        .test("the relative delay at lag +1 is above that at lag -1, on both paths, seed by seed")
+        .says("Round-trip samples after the sending of a lost packet are longer than the samples \
+               before it. On path 7, the delay peaks around lag +1.")
+        .test("Paired by seed, the relative delay on both paths is longer at lag +1 than at lag \
+               -1.")
         .asks(|r| {
             let parts = BOTH.map(|path| {
                 let [after, before] = at_lags(r, path.study, [1, -1]);
-                (format!("{}, +1 less -1", path.name), after.minus(&before))
+                (format!("{}, lag +1 minus lag -1", path.name), after.minus(&before))
             });
             each(parts, above_zero)
         }),
     claim("dca-emory-early-rise", "DCA §3.2.2, figure 3-1", &[EMORY])
-        .says("On path 1 the delay is somewhat raised at lag -1 and more at lag -10.")
-        .test("on Emory, the relative delay at lag -1 is above 1, and at lag -10 it is above that \
-               at -1, seed by seed")
+        .says("On path 1, the delay has a small rise at lag -1 and a larger rise at lag -10.")
+        .test("Paired by seed, the relative delay on Emory is above 1 at lag -1, and longer at lag \
+               -10 than at lag -1.")
         .cause(MODEL)
         .asks(|r| {
             let [near, far] = at_lags(r, EMORY, [-1, -10]);
-            each([("at -1, less 1", near.map(|x| x - 1.0)), ("-10 less -1", far.minus(&near))], above_zero)
+            each([("at lag -1, minus 1", near.map(|x| x - 1.0)), ("lag -10 minus lag -1", far.minus(&near))], above_zero)
         }),
     claim("dca-losses-after-short-round-trips", "DCA §3.2.3, figure 3-3", &[EMORY])
-        .says("Round trips before losses are not restricted to the longest.")
-        .test("on Emory, more than 10 % (ours) of the losses follow a sampledRTT(2) that is not \
-               longer than the median round trip")
+        .says("Losses do not occur only after the longest round trips.")
+        .test("On Emory, more than 10 % (our choice) of the losses follow a sampledRTT(2) that is \
+               no longer than the median round trip.")
         .asks(|r| {
             let part = r.by_seed(EMORY, &[("level", TUNED)], before_losses_below_median);
             one(&part, |part| between(part.estimate(), NOT_ONLY_LARGE, 1.0, NEVER))
         }),
     claim("dca-degrades", "DCA §4.3, table 4-1", &[PAIRED])
-        .says("With a reduction of 50 %, DCA gets less than the Reno connection beside it, on both paths.")
-        .test("the change of throughput at 50 % lies below zero on both paths")
+        .says("With a reduction of 50 %, DCA gets less throughput on both paths than the competing \
+               Reno connection.")
+        .test("With a reduction of 50 %, the change of throughput is below zero on both paths.")
         .asks(|r| each(["emory", "asu"].map(|path| (path, throughput(r, path, DCA))), below_zero)),
     claim("dca-smaller-reductions-cost-less", "DCA §4.3, table 4-1", &[PAIRED])
         .says("A smaller reduction costs less throughput.")
-        .test("the change of throughput at 12.5 % is above that at 50 %, on both paths, seed by seed")
+        .test("Paired by seed, the change of throughput on both paths is higher with a reduction \
+               of 12.5 % than with a reduction of 50 %.")
         .asks(|r| {
             let parts = ["emory", "asu"].map(|path| {
                 let change = throughput(r, path, REDUCTIONS[2].1).minus(&throughput(r, path, DCA));
-                (format!("{path}, 12.5 % less 50 %"), change)
+                (format!("{path}, 12.5 % minus 50 %"), change)
             });
             each(parts, above_zero)
         }),
     claim("dca-emory-loses-less", "DCA §4.3, table 4-2", &[PAIRED])
-        .says("Over the Emory path DCA lowers the loss rate of its connection by roughly 7 %.")
-        .test("the change of the loss rate at 50 % lies below zero on Emory")
+        .says("On the Emory path, DCA lowers the loss rate of its connection by roughly 7 %.")
+        .test("On Emory, the change of the loss rate with a reduction of 50 % is below zero.")
         .asks(|r| one(&paired(r, "emory", DCA, loss_change), below_zero)),
     claim("dca-small-reduction-avoids-nothing", "DCA §4.3, table 4-2", &[PAIRED])
-        .says("Over the Emory path a reduction of 12.5 % does not appear to lower the loss rate.")
-        .test("the change of the loss rate at 12.5 % is not below zero by more than its interval")
+        .says("On the Emory path, a reduction of 12.5 % does not appear to lower the loss rate.")
+        .test("On Emory, the change of the loss rate with a reduction of 12.5 % is not below zero \
+               by more than its interval.")
         .asks(|r| {
             // Without an interval nothing is decided. An interval that reaches zero confirms the
             // paper's statement.
@@ -160,16 +170,18 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             })
         }),
     claim("dca-asu-avoids-less", "DCA §4.3, table 4-2", &[PAIRED])
-        .says("DCA avoids fewer losses over the ASU path.")
-        .test("the change of the loss rate at 50 % is higher on ASU than on Emory, seed by seed")
+        .says("DCA avoids fewer losses on the ASU path than on the Emory path.")
+        .test("Paired by seed, the change of the loss rate with a reduction of 50 % is higher on \
+               ASU than on Emory.")
         .asks(|r| {
             let [emory, asu] = ["emory", "asu"].map(|path| paired(r, path, DCA, loss_change));
             one(&asu.minus(&emory), above_zero)
         }),
     claim("dca-asu-varies-more", "DCA §4.3, table 4-2", &[PAIRED])
-        .says("Over the ASU path the changes of the loss rate vary more with the lower reductions.")
-        .test("their deviation at 25 and at 12.5 % is larger than at 50 %, by an F test at 5 % \
-               (ours)")
+        .says("On the ASU path, the change of the loss rate varies more with the smaller \
+               reductions.")
+        .test("On ASU, the deviation of the change of the loss rate is larger with reductions of \
+               25 and 12.5 % than with a reduction of 50 %, by an F test at 5 % (our choice).")
         .asks(|r| {
             let each = REDUCTIONS.map(|(_, controller)| paired(r, "asu", controller, loss_change).estimate());
             let shown = each.map(|e| e.and_then(|e| e.deviation).map_or("not measured".into(), |s| format!("{s:.1}")));
@@ -178,14 +190,17 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             Finding::new(verdict, format!("deviations at 50, 25 and 12.5 %: {}", shown.join(", ")))
         }),
     claim("dca-altered-degrades", "DCA §4.3, table 4-3", &[PAIRED_ALTERED])
-        .says("Where web users are the load, DCA degrades throughput significantly under both levels of congestion.")
-        .test("the change of throughput lies below zero at both levels")
+        .says("If web users are the background traffic, DCA reduces throughput significantly at \
+               both levels of congestion.")
+        .test("The change of throughput is below zero at both levels of congestion.")
         .asks(|r| {
             each(["heavy", "light"].map(|level| (level, altered(r, level, DCA, throughput_change))), below_zero)
         }),
     claim("dca-altered-light-loses-less", "DCA §4.3", &[PAIRED_ALTERED])
-        .says("In the less congested case DCA is somewhat successful at avoiding loss: up to 30 % of the losses.")
-        .test("the loss rate of DCA is below that of Reno in the lightly congested case, run by run")
+        .says("Under light congestion, DCA is somewhat successful and avoids up to 30 % of the \
+               losses.")
+        .test("Under light congestion and paired by run, the loss rate of DCA is below the loss \
+               rate of Reno.")
         .asks(|r| {
             let rate = |group| altered(r, "light", DCA, |o| loss_percent(o.groups.get(group)?));
             let (dca, reno) = (rate("delay-based"), rate("reno"));
@@ -194,45 +209,50 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             Finding::new(below_zero(&change), numbers)
         }),
     claim("dca-altered-predicts-more", "DCA §4.3", &[PAIRED_ALTERED, EMORY])
-        .says("On the altered model losses are predicted significantly more often than on the measured path.")
+        .says("On the altered model, losses are predicted significantly more often than on the \
+               measured path.")
         .test(
-            "at both levels, the DCA connection's indication metric is above that of Reno on Emory \
-             (tuned level), seed by seed",
+            "Paired by seed, the indication metric of the DCA connection at both levels of \
+             congestion is above that of Reno on Emory at the tuned level.",
         )
-        .cause("The altered model has 470 and 580 web users here and 2,200 in the paper, where \
-                queues change more slowly. No ladder shows this, because TCP at packet level keeps \
-                no samples of round trips.")
+        .cause("Our altered model has 470 or 580 web users. The paper's model has 2,200 web users, \
+                so queues change more slowly in the paper. No ladder shows this cause, because \
+                packet-level TCP keeps no samples of round trips.")
         .asks(|r| {
             let measured = PATHS[0].predicted(r, TUNED);
             let parts = ["heavy", "light"].map(|level| {
                 let there = altered(r, level, DCA, |o| predicted(o, "delay-based"));
-                (format!("{level} less measured"), there.minus(&measured))
+                (format!("{level} minus measured"), there.minus(&measured))
             });
             each(parts, above_zero)
         }),
     claim("dca-vegas-and-dual-degrade", "DCA §4.4, table 4-4", &[PAIRED])
-        .says("Both Vegas-CAM and DUAL get less than the Reno connection beside them.")
-        .test("for both controllers and on both paths, the change of throughput is below zero")
+        .says("Both Vegas-CAM and DUAL get less throughput than the competing Reno connection.")
+        .test("The change of throughput is below zero for both controllers on both paths.")
         .asks(|r| {
             each(OTHERS.map(|(path, c)| (format!("{c} on {path}"), throughput(r, path, c))), below_zero)
         }),
     claim("dca-vegas-and-dual-lose-less-than-dca", "DCA §4.4", &[PAIRED])
-        .says("The decrease with Vegas-CAM and DUAL is not as large as with DCA.")
-        .test("the change of throughput of both is above that of DCA (50 %) on both paths, seed by seed")
+        .says("Vegas-CAM and DUAL lose less throughput than DCA.")
+        .test("Paired by seed, the change of throughput of Vegas-CAM and of DUAL is above that of \
+               DCA with a reduction of 50 %, on both paths.")
         .cause(super::NS2_VEGAS)
         .asks(|r| {
             let parts = OTHERS.map(|(path, c)| {
-                (format!("{c} less DCA on {path}"), throughput(r, path, c).minus(&throughput(r, path, DCA)))
+                (format!("{c} minus DCA on {path}"), throughput(r, path, c).minus(&throughput(r, path, DCA)))
             });
             each(parts, above_zero)
         }),
     claim("dca-vegas-loses-less-on-asu", "DCA §4.4, table 4-4", &[PAIRED])
-        .says("Vegas-CAM loses less throughput over the congested ASU path than over Emory.")
-        .test("its change of throughput on ASU is above that on Emory, seed by seed")
+        .says("Vegas-CAM loses less throughput on the congested ASU path than on Emory.")
+        .test("Paired by seed, the change of throughput of Vegas-CAM on ASU is above that on \
+               Emory.")
         .asks(|r| one(&throughput(r, "asu", "vegas").minus(&throughput(r, "emory", "vegas")), above_zero)),
     claim("dca-vegas-altered-loses-little", "DCA §4.4, table 4-5", &[PAIRED, PAIRED_ALTERED])
-        .says("On the altered, heavily congested model Vegas-CAM loses much less (1 %) than on Emory.")
-        .test("its change of throughput there is above that on Emory, seed by seed")
+        .says("On the altered model under heavy congestion, Vegas-CAM loses much less throughput \
+               (1 %) than on Emory.")
+        .test("Paired by seed, the change of throughput of Vegas-CAM on the altered model is above \
+               that on Emory.")
         .cause(super::NS2_VEGAS)
         .asks(|r| {
             let there = altered(r, "heavy", "vegas", throughput_change);
@@ -240,9 +260,11 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("dca-one-flow-changes-nothing", "DCA §4.5", &[ALONE])
         .says(
-            "One DCA connection in place of a Reno connection leaves losses, mean queues and queue oscillations essentially unchanged.",
+            "If one DCA connection replaces a Reno connection, losses, mean queues and queue \
+             oscillations remain essentially unchanged.",
         )
-        .test("all three change by less than 10 % (ours), intervals included, on both paths, run by run")
+        .test("Paired by run, losses, mean queues and queue oscillations change by less than 10 % \
+               (our choice) on both paths, including their intervals.")
         .asks(|r| {
             let cases = CONGESTED.map(|(path, _)| OF_LINKS.map(|(name, of)| (path, name, of)));
             let parts = cases.into_iter().flatten().map(|(path, name, of)| {
@@ -252,15 +274,16 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             each(parts, unchanged)
         }),
     claim("dca-loss-falls", "DCA §4.5, figure 4-7", &[SHARES])
-        .says("Enough DCA lowers the loss rate of the link.")
-        .test("under heavy congestion the loss rate with all users on DCA is below that with none, seed by seed")
+        .says("The loss rate of the link falls if enough of the traffic is DCA.")
+        .test("Under heavy congestion and paired by seed, the loss rate with all users on DCA is \
+               below the loss rate without DCA.")
         .asks(|r| one(&drop_at(r, "DCA, heavy", "100%"), below_zero)),
     claim("dca-loss-falls-from-10-percent", "DCA §4.5, figure 4-7", &[SHARES])
         .says("The loss rate begins to fall only when at least 10 % of the arriving traffic is DCA.")
         .test(
-            "under heavy congestion, the loss rate and its interval are within 10 % (ours) of the \
-             rate without DCA at every share up to 10 %, and more than 10 % (ours) below it with \
-             all users on DCA, seed by seed",
+            "Under heavy congestion and paired by seed, the loss rate including its interval is \
+             within 10 % (our choice) of the rate without DCA at every share of DCA up to 10 %. \
+             With all users on DCA, it is more than 10 % (our choice) below the rate without DCA.",
         )
         .asks(|r| {
             let few = STEPS[1..].iter().filter_map(|step| {
@@ -272,8 +295,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             Finding::together([each(few, unchanged), falls]).named("change of the loss rate in percent")
         }),
     claim("dca-vegas-inactive", "DCA §4.5, figure 4-7", &[SHARES])
-        .says("Vegas is essentially inactive: the loss rate stays as it is however many use it.")
-        .test("with all users on Vegas the loss rate changes by less than 10 % (ours), interval included, seed by seed")
+        .says("Vegas is essentially inactive. The loss rate stays the same, however many users \
+               have Vegas.")
+        .test("Paired by seed, the loss rate with all users on Vegas changes by less than 10 % \
+               (our choice), including its interval.")
         .cause(super::NS2_VEGAS)
         .asks(|r| {
             let [all, none] = ["100%", STEPS[0]].map(|step| loss_at_share(r, "Vegas, heavy", step));
@@ -282,9 +307,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-light-needs-more", "DCA §4.5, figure 4-7", &[SHARES])
         .says("Under light congestion an even larger share of DCA is needed before the loss rate falls.")
         .test(
-            "the share at which the loss rate is 10 % (ours) below the rate without DCA is at \
-             least 5 points (ours) larger under light congestion, seed by seed; if the loss rate \
-             never falls this far, the share is 100 %",
+            "Paired by seed, the share of DCA at which the loss rate is 10 % (our choice) below \
+             the rate without DCA is at least 5 percentage points (our choice) larger under light \
+             congestion than under heavy congestion. If the loss rate never falls by 10 %, the \
+             share counts as 100 %.",
         )
         .asks(|r| {
             let heavy = fallen_at(r, "DCA, heavy", None);

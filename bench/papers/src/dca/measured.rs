@@ -172,9 +172,9 @@ const COLUMNS: [&str; 13] = [
     "all",
 ];
 
-const STAND_IN: &str = "Our numbers are by level of background traffic, which stands for the time \
-                        of day; seeds stand for days. The paper's are by time of day, measured \
-                        over the Internet.";
+const STAND_IN: &str = "Our values are by level of background traffic. Levels stand for times of \
+                        day, and seeds stand for days. The paper's values were measured over the \
+                        Internet at different times of day.";
 
 pub(super) fn table_3_4(r: &Results) -> Artefact {
     let rows = PATHS.iter().map(|path| {
@@ -241,12 +241,17 @@ fn lcdc(r: &Results, study: &str, title: &str, paper: &str) -> Artefact {
         Axis::linear("round trip over the mean round trip"),
     ];
     let lines = [Series::line("after and before losses", points)];
-    Artefact::figure(title, axes, lines, format!("All levels and seeds together. {paper}"))
+    Artefact::figure(
+        title,
+        axes,
+        lines,
+        format!("Values are from all levels and seeds together. {paper}"),
+    )
 }
 
 pub(super) fn figure_3_1(r: &Results) -> Artefact {
-    let paper = "The paper's path 1 has a small rise at lag -1, a larger one at -10, and no single \
-                 peak.";
+    let paper = "On the paper's path 1, the delay has a small rise at lag -1, a larger rise at lag \
+                 -10, and no single peak.";
     lcdc(r, EMORY, "Delay conditioned on a loss, Emory", paper)
 }
 
@@ -255,7 +260,7 @@ pub(super) fn figure_3_2(r: &Results) -> Artefact {
         r,
         ASU,
         "Delay conditioned on a loss, ASU",
-        "The paper's path 7 has a single peak around lag +1.",
+        "On the paper's path 7, the delay has a single peak around lag +1.",
     )
 }
 
@@ -297,6 +302,6 @@ pub(super) fn figure_3_3(r: &Results) -> Artefact {
         "Round trips, and those before losses, Emory",
         axes,
         lines,
-        "All levels and seeds together.",
+        "Values are from all levels and seeds together.",
     )
 }

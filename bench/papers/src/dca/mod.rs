@@ -36,12 +36,12 @@ const REDUCTIONS: [(&str, &str); 3] =
     [("50%", "dca"), ("25%", "dca:reduction=0.25"), ("12.5%", "dca:reduction=0.125")];
 
 /// Reason why Vegas loses more than in the paper.
-pub(crate) const NS2_VEGAS: &str = "The paper used ns-2's Vegas, which counts packets in flight \
-                                    and forgets its base RTT after a round trip of one packet. \
-                                    With TCP, these two rules reduce its loss of throughput from \
-                                    41 and 33 to 25 and 9 % over Emory and ASU \
-                                    (`validation-dca-causes`, three seeds); they were not tried on \
-                                    the altered model.";
+pub(crate) const NS2_VEGAS: &str = "The paper used ns-2's Vegas, which counts the packets in \
+                                    flight and forgets its base RTT after a round trip of one \
+                                    packet. With TCP, these two rules reduce the loss of \
+                                    throughput of Vegas from 41 to 25 % on Emory, and from 33 to 9 \
+                                    % on ASU (`validation-dca-causes`, three seeds). The two rules \
+                                    were not tried on the altered model.";
 
 pub(crate) const PAPER: Paper = Paper {
     name: "dca",
@@ -135,45 +135,53 @@ pub(crate) const PAPER: Paper = Paper {
 const CHANGES: &[Change] = &[
     Change {
         id: "ack-delay-taken-off",
-        says: "Round-trip times that a controller gets included the peer's acknowledgement delay \
-               (RFC 9002 §5.3), so single samples were up to 25 ms larger.",
+        says: "The round-trip times reported to controllers included the peer's acknowledgement \
+               delay (RFC 9002 §5.3), so single samples were up to 25 ms longer.",
     },
     Change {
         id: "background-after-warm-up",
         says: "Packets of the background traffic were counted from the beginning of a run, \
-               including its 20 s of warm-up; these are 4 % more than without the warm-up.",
+               including its warm-up of 20 s. So the counts were 4 % larger than without the \
+               warm-up.",
     },
 ];
 
 const DEPARTURES: &[&str] = &[
-    "Tables 3-4 and 3-5 and figures 3-1 to 3-3 are from connections over the Internet of 1999, \
-     which cannot be measured again. Here a Reno connection crosses our models of two of the seven \
-     paths. Five levels of background traffic stand for times of day, and seeds for days.",
-    "The paper has no figure of the Emory path. The rates and delays of its links are ours, \
-     derived from the paper's text.",
-    "As in the paper, the background traffic is tuned with a Reno connection alone, until the \
-     links have the required losses. The numbers of users, their windows and round trips, and the \
-     times of the UDP sources are ours.",
-    "The altered Emory model has 470 (heavy) and 580 (light) web users instead of 2200, who would \
-     offer our link five times its rate. Idle times are the paper's.",
-    "The measured connections are QUIC, which always has selective acknowledgements and loss \
-     recovery without coarse timeouts, so Reno does better after losses than the paper's Reno.",
-    "A probe timeout does not reset the window as TCP's retransmission timeout does (RFC 9002 §6.2); only persistent congestion does.",
-    "QUIC starts with ten packets, and acknowledges every second packet or after 25 ms.",
-    "Vegas-CAM is our `vegas`: congestion avoidance only, with QUIC's loss recovery. The paper's \
-     statements about Vegas's own recovery and about NewReno (DCA §4.4: 70 and 76 % more \
-     throughput) cannot be tested.",
+    "The paper's tables 3-4 and 3-5 and figures 3-1 to 3-3 are from connections over the Internet \
+     of 1999, which cannot be measured again. Here a Reno connection crosses our models of two of \
+     the paper's seven paths. Five levels of background traffic stand for times of day, and seeds \
+     stand for days.",
+    "The paper has no figure of the Emory path. We derived the rates and delays of its links from \
+     the paper's text.",
+    "As in the paper, the background traffic is tuned with one Reno connection until the links \
+     have the required losses. We chose the numbers of users, their windows and round trips, and \
+     the times of the UDP sources.",
+    "The altered Emory model has 470 web users under heavy congestion and 580 under light \
+     congestion. The paper's 2200 web users would offer our link five times its rate. Idle times \
+     are the same as in the paper.",
+    "The measured connections use QUIC, which always has selective acknowledgements and recovers \
+     from losses without coarse timeouts. So Reno recovers faster from losses than the paper's \
+     Reno.",
+    "TCP's retransmission timeout resets the window. In QUIC, a probe timeout does not reset the \
+     window (RFC 9002 §6.2). Only persistent congestion resets the window of a QUIC sender.",
+    "QUIC senders start with a window of ten packets. QUIC receivers acknowledge every second \
+     packet, or acknowledge after 25 ms.",
+    "Vegas-CAM is our controller `vegas`, which has the congestion avoidance of Vegas and the loss \
+     recovery of QUIC. The paper's statements about Vegas's own recovery and about NewReno (DCA \
+     §4.4: 70 and 76 % more throughput) cannot be tested.",
     "Background users are packet-level senders with QUIC's loss detection and one connection per \
-     transfer. The smallest round trip of a Vegas user is that of its small first packet, only 0.3 \
-     ms less than that of a full packet at 45 Mbit/s.",
-    "For the first timeout, the prediction of table 3-5 uses QUIC's (mean round trip, four mean \
-     deviations and 25 ms) instead of the measured timeouts of TCP.",
-    "The measured connections start after 20 s, when the background traffic has filled the queues, \
-     and are counted for the next 500 s. The paper does not say when its connections start. This \
-     was changed after the first run of each system, because a Vegas connection that starts with \
-     the background traffic measures the empty path once. Its results changed little.",
-    "Figure 4-7 places its points by the measured share of the packets on the link, and has ten \
-     shares.",
+     transfer. The base RTT of a Vegas user is the round trip of its small first packet. At 45 \
+     Mbit/s, this round trip is only 0.3 ms shorter than the round trip of a full packet.",
+    "The prediction of table 3-5 uses the length of the first timeout. Here this length is QUIC's \
+     probe timeout (mean round trip, four mean deviations and 25 ms). The paper uses the measured \
+     timeouts of TCP.",
+    "The measured connections start after 20 s, when the background traffic has filled the queues. \
+     The following 500 s are counted. The paper does not say when its connections start. In our \
+     first runs, the connections started at the same time as the background traffic. The start was \
+     changed, because a Vegas connection then measured the empty path once. The results of Vegas \
+     changed little.",
+    "Figure 4-7 has ten shares of delay-based traffic. A point is at the measured share of the \
+     packets on the link.",
 ];
 
 /// Returns `(a - b) / b` in percent, for the seeds that have both and a nonzero `b`.

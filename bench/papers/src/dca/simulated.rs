@@ -55,7 +55,11 @@ pub(super) fn altered(
     r.by_seed(PAIRED_ALTERED, &[("level", level), ("controller", controller)], of)
 }
 
-const PAIRED_NOTE: &str = "(early - Reno) / Reno in percent, both in the same run: mean (deviation) (95 % confidence interval).";
+const PAIRED_NOTE: &str = "A change is (early - Reno) / Reno in percent. Here \"early\" is the \
+                           throughput or loss rate of the connection with the delay-based \
+                           controller, and \"Reno\" is that of the Reno connection in the same \
+                           run. The paper's values are mean (deviation) (95 % confidence \
+                           interval).";
 
 fn by_reduction(r: &Results, title: &str, of: Measure, paper: [[&str; 2]; 3]) -> Artefact {
     let rows = REDUCTIONS.iter().zip(paper).map(|((level, controller), paper)| {
@@ -105,9 +109,9 @@ fn altered_row(r: &Results, level: &str, controller: &str, paper: &str, queue: &
 }
 
 const ALTERED_COLUMNS: [&str; 4] = [
-    "mean queue at 7-8 (of 200 packets)",
+    "mean queue at link 7-8, packets (at most 200)",
     "change of throughput, percent",
-    "change of loss rate, percent",
+    "change of the loss rate, percent",
     "P[sampledRTT(2) > windowAVG(20) + std] of the early connection",
 ];
 
@@ -117,9 +121,9 @@ pub(super) fn table_4_3(r: &Results) -> Artefact {
         altered_row(r, "light", "dca", "-50 (4.5) (-53.5, -4.7)", "38.3"),
     ];
     let note = format!(
-        "{PAIRED_NOTE} The paper's text has the opposite order (DCA §4.3): 42 % less under \
-         moderate congestion, 53 % under heavy. The changes of losses exclude runs in which Reno \
-         lost nothing."
+        "{PAIRED_NOTE} The paper's text has the opposite order (DCA §4.3): throughput is 42 % \
+         lower under moderate congestion and 53 % lower under heavy congestion. The changes of the \
+         loss rate exclude runs in which Reno lost no packet."
     );
     Artefact::table("Altered Emory model: DCA", ALTERED_COLUMNS, rows, note)
 }
@@ -192,35 +196,35 @@ fn kilobytes(o: &Outcome) -> Option<f64> {
 type Facts<const N: usize> = [(&'static str, Measure, &'static str); N];
 
 const OF_EMORY: Facts<8> = [
-    ("loss at 4-5, percent", |o| drops_at(o, "r4-r5"), "1.5"),
-    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), "0.86"),
-    ("loss at 10-11, percent", |o| drops_at(o, "r10-r11"), "0.6"),
-    ("UDP at 4-5, percent of packets", |o| udp_share(o, "4-5"), "20"),
-    ("UDP at 7-8, percent of packets", |o| udp_share(o, "7-8"), "12"),
+    ("loss at link 4-5, percent", |o| drops_at(o, "r4-r5"), "1.5"),
+    ("loss at link 7-8, percent", |o| drops_at(o, "r7-r8"), "0.86"),
+    ("loss at link 10-11, percent", |o| drops_at(o, "r10-r11"), "0.6"),
+    ("UDP at link 4-5, percent of the packets", |o| udp_share(o, "4-5"), "20"),
+    ("UDP at link 7-8, percent of the packets", |o| udp_share(o, "7-8"), "12"),
     ("loss of Reno, percent", loss_of_reno, "1 (simulated: 0.55)"),
     ("mean round trip, ms", round_trip, "66 (12)"),
     ("throughput of Reno, kB/s", kilobytes, "185.1 (77.5)"),
 ];
 const OF_ASU: Facts<10> = [
-    ("loss at 8-9, percent", |o| drops_at(o, "r8-r9"), "high, sustained"),
-    ("losses that are at 8-9, percent", |o| part_of_drops(o, "r8-r9"), "the majority"),
-    ("loss at 4-5, percent", |o| drops_at(o, "r4-r5"), "low, bursty"),
-    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), "low, bursty"),
-    ("loss at 10-11, percent", |o| drops_at(o, "r10-r11"), "low, bursty"),
-    ("UDP at 7-8, percent of packets", |o| udp_share(o, "7-8"), "50"),
-    ("UDP at 8-9, percent of packets", |o| udp_share(o, "8-9"), "8"),
+    ("loss at link 8-9, percent", |o| drops_at(o, "r8-r9"), "high, sustained"),
+    ("share of the losses at link 8-9, percent", |o| part_of_drops(o, "r8-r9"), "the majority"),
+    ("loss at link 4-5, percent", |o| drops_at(o, "r4-r5"), "low, bursty"),
+    ("loss at link 7-8, percent", |o| drops_at(o, "r7-r8"), "low, bursty"),
+    ("loss at link 10-11, percent", |o| drops_at(o, "r10-r11"), "low, bursty"),
+    ("UDP at link 7-8, percent of the packets", |o| udp_share(o, "7-8"), "50"),
+    ("UDP at link 8-9, percent of the packets", |o| udp_share(o, "8-9"), "8"),
     ("loss of Reno, percent", loss_of_reno, "7"),
     ("mean round trip, ms", round_trip, "179 (60)"),
     ("throughput of Reno, kB/s", kilobytes, "10.8 (7.3)"),
 ];
 const OF_HEAVY: Facts<3> = [
-    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), "0.8 to 2"),
-    ("mean queue at 7-8, packets", queue_7_8, "143.7"),
-    ("UDP at 7-8, percent of packets", |o| udp_share(o, "7-8"), "less than 5"),
+    ("loss at link 7-8, percent", |o| drops_at(o, "r7-r8"), "0.8 to 2"),
+    ("mean queue at link 7-8, packets", queue_7_8, "143.7"),
+    ("UDP at link 7-8, percent of the packets", |o| udp_share(o, "7-8"), "less than 5"),
 ];
 const OF_LIGHT: Facts<2> = [
-    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), "less than 0.5"),
-    ("mean queue at 7-8, packets", queue_7_8, "38.3"),
+    ("loss at link 7-8, percent", |o| drops_at(o, "r7-r8"), "less than 0.5"),
+    ("mean queue at link 7-8, packets", queue_7_8, "38.3"),
 ];
 
 pub(super) fn models(r: &Results) -> Artefact {
@@ -237,9 +241,10 @@ pub(super) fn models(r: &Results) -> Artefact {
         .chain(of("ASU", ASU, TUNED, &OF_ASU))
         .chain(of("altered, heavy", ALTERED, "heavy", &OF_HEAVY))
         .chain(of("altered, light", ALTERED, "light", &OF_LIGHT));
-    let note = "A Reno connection alone crosses each model. The paper's numbers are measured if \
-                tables 3-1 and 3-2 have them, and otherwise those of its model (DCA §4.1, §4.3). \
-                The models were tuned for losses, UDP and, in the altered model, queues.";
+    let note = "In each model, one Reno connection is measured. The paper's values are measured \
+                values if its tables 3-1 and 3-2 contain them, and otherwise values of its models \
+                (DCA §4.1, DCA §4.3). Our models were tuned until losses and the share of UDP \
+                matched the paper's values. In the altered model, the queue was also tuned.";
     Artefact::table("The models of the paths", ["value"], rows, note)
 }
 
@@ -292,8 +297,9 @@ pub(super) fn section_4_5(r: &Results) -> Artefact {
         let entries = [Entry::new(reno.estimate(), ""), Entry::new(dca.estimate(), ""), change];
         Row::new(format!("{path}: {name}"), entries)
     });
-    let note = "The congested links of each path together. An oscillation is a rise of the queue, averaged over bins of half a second, above \
-                its mean; the paper does not define its own.";
+    let note = "Values are for all congested links of a path together. An oscillation is a rise of \
+                the queue above its mean, with the queue averaged over bins of half a second. The \
+                paper does not define its oscillations.";
     Artefact::table("One connection, Reno or DCA", ["Reno", "DCA", "change, percent"], rows, note)
 }
 
@@ -334,8 +340,9 @@ pub(super) fn figure_4_7(r: &Results) -> Artefact {
         Axis::linear("early traffic, percent of the packets at link 7-8").over(0.0, 100.0),
         Axis::linear("loss rate at link 7-8, percent"),
     ];
-    let note = "The paper describes its curves: the loss rate does not fall before 10 % of the \
-                users have DCA, falls later under light congestion, and never falls with Vegas. \
-                Without DCA it is 0.8 to 2 % (heavy) and less than 0.5 % (light).";
+    let note = "In the paper, the loss rate does not fall until 10 % of the users have DCA. Under \
+                light congestion it falls only at a larger share of DCA, and with Vegas it never \
+                falls. Without DCA, the loss rate is 0.8 to 2 % under heavy congestion and less \
+                than 0.5 % under light congestion.";
     Artefact::figure("Loss rate as delay-based traffic grows", axes, series, note)
 }

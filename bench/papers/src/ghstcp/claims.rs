@@ -15,7 +15,7 @@ use crate::{ClaimCheck, Finding, Reason, Results, Verdict, claim};
 
 /// Reason why claims about the paper's cases 2, 4, 6 and 8 cannot be tested.
 const NO_SACK: &str =
-    "QUIC always has selective acknowledgements, and this is about flows without them";
+    "QUIC always has selective acknowledgements, and this claim is about flows without them";
 /// Minimum fraction of its access links at which Reno counts as filling them, net of headers and
 /// handshake. Our choice.
 const FULL: f64 = 0.9;
@@ -31,10 +31,11 @@ const S1_LIMIT: f64 = 50.0 * 1_472.0 / 1_500.0;
 const LINK: f64 = 250.0 * 1_472.0 / 1_500.0;
 
 /// Reason why HighSpeed TCP harms Reno less than in the paper.
-const SCALE: &str = "At 50 ms it holds: S1 loses 40 %. At 25 ms and a tenth of the rates, S2's \
-                     windows are about 100 packets, with which HighSpeed TCP is nearly Reno, and \
-                     S1 fills its links. At 100 ms drops are rare. With TCP at full rates S1 loses \
-                     11, 74 and 34 % (`validation-ghstcp`, case 3, one seed).";
+const SCALE: &str = "At 50 ms, S1 loses 40 % of its throughput, as the paper says. At 25 ms and a \
+                     tenth of the paper's rates, S2's windows are about 100 packets. With such \
+                     windows, HighSpeed TCP behaves nearly as Reno, and S1 fills its access links. \
+                     At 100 ms, drops are rare. With TCP at full rates, S1 loses 11 % at 25 ms, 74 \
+                     % at 50 ms and 34 % at 100 ms (`validation-ghstcp`, case 3, one seed).";
 
 const BULK: &str = "noise-bulk";
 /// Numbers by which systems are compared, with their noise.
@@ -53,45 +54,83 @@ pub(crate) const NOISE: &[Noise] = &[S1, S2, TOTAL, SHARE, UTILISATION, REST, DE
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("ghstcp-reno-fills-slow-access", "gHSTCP §3.1, case 1", &[DROPTAIL])
-        .says("beside Reno, the five Reno flows of S1 fully use their access links")
-        .test("S1 gets more than 90 % (ours) of its access links' rate, at every delay")
+        .says(
+            "In competition with Reno flows, the five Reno flows of S1 fully use their access \
+               links.",
+        )
+        .test(
+            "At every delay, S1 gets more than 90 % (our choice) of the rate of its access \
+               links.",
+        )
         .asks(|r| against(r, RENO, S1, FULL * S1_LIMIT, more)),
     claim("ghstcp-reno-fast-gets-more", "gHSTCP §3.1, case 1", &[DROPTAIL])
-        .says("the Reno flows behind faster access links get more than those behind slower ones")
-        .test("S2 > S1 at every delay")
-        .asks(|r| compared(r, "S2 and S1 in Mbit/s", (RENO, s2), (RENO, s1), |pairs| is_more(S2, pairs))),
+        .says(
+            "Reno flows with faster access links get more throughput than Reno flows with slower \
+               access links.",
+        )
+        .test("At every delay, S2 gets more throughput than S1.")
+        .asks(|r| {
+            compared(r, "S2 and S1 in Mbit/s", (RENO, s2), (RENO, s1), |pairs| is_more(S2, pairs))
+        }),
     claim("ghstcp-reno-leaves-bandwidth", "gHSTCP §3.1, case 1", &[DROPTAIL])
-        .says("Reno behind fast access links does not use all that is left of the link")
-        .test("S2 gets less than 95 % (ours) of the link's rate minus S1, at every delay")
-        .cause("At a tenth of the rates, Reno's windows are also a tenth, so it refills the link \
-                within seconds, and leaves a part unused only at 100 ms. With TCP at full rates, \
-                both groups together leave 2, 17 and 7 % unused at 25, 50 and 100 ms \
-                (`validation-ghstcp`, one seed).")
+        .says("Reno flows with fast access links do not use the whole capacity that S1 leaves.")
+        .test(
+            "At every delay, S2 gets less than 95 % (our choice) of the bottleneck's capacity \
+               minus S1's throughput.",
+        )
+        .cause(
+            "Rates and Reno's windows are a tenth of the paper's. So Reno refills the link \
+                within seconds, and leaves capacity unused only at 100 ms. With TCP at full rates, \
+                S1 and S2 together leave 2 % of the link unused at 25 ms, 17 % at 50 ms and 7 % at \
+                100 ms (`validation-ghstcp`, one seed).",
+        )
         .asks(|r| against(r, RENO, REST, UNDERUSED / 100.0, less)),
     claim("ghstcp-reno-unharmed-by-delay", "gHSTCP §3.1, case 1", &[DROPTAIL])
-        .says("with longer delays S2 under Reno still does not affect S1")
-        .test("S1 at 50 and 100 ms is within 10 % (ours) of S1 at 25 ms")
+        .says("With longer delays, Reno flows in S2 still do not affect S1.")
+        .test(
+            "S1's throughput at 50 ms and at 100 ms differs from its throughput at 25 ms by at \
+               most 10 % (our choice).",
+        )
         .asks(|r| {
             Finding::together(["50ms", "100ms"].map(|delay| {
                 let pairs = RENO.at(r, delay, s1).pairs(&RENO.at(r, "25ms", s1));
-                Finding::of_pairs(format!("S1 in Mbit/s, and at 25ms, at {delay}"), &pairs, nearly_same(S1, &pairs))
-                    .unless(missed(r, &[RENO], &[delay, "25ms"]))
+                Finding::of_pairs(
+                    format!("S1 in Mbit/s, compared with 25ms, at {delay}"),
+                    &pairs,
+                    nearly_same(S1, &pairs),
+                )
+                .unless(missed(r, &[RENO], &[delay, "25ms"]))
             }))
         }),
     claim("ghstcp-highspeed-harms-reno", "gHSTCP §3.1, cases 2 and 3", &[DROPTAIL])
-        .says("beside HighSpeed TCP the throughput of the Reno flows is severely degraded")
-        .test("S1 gets less than three quarters (ours) of its throughput beside Reno, at every \
-               delay")
+        .says("In competition with HighSpeed TCP, the throughput of the Reno flows is much lower.")
+        .test(
+            "At every delay, S1 gets less than three quarters (our choice) of its throughput in \
+               competition with Reno.",
+        )
         .cause(SCALE)
         .asks(|r| {
-            compared(r, "S1 in Mbit/s, and beside Reno,", (HIGHSPEED, s1), (RENO, s1), |pairs| {
-                let judged: Pairs = pairs.iter().map(|(harmed, whole)| (SEVERE * whole, *harmed)).collect();
-                is_more(S1, &judged)
-            })
+            compared(
+                r,
+                "S1 in Mbit/s, compared with S1 in competition with Reno,",
+                (HIGHSPEED, s1),
+                (RENO, s1),
+                |pairs| {
+                    let judged: Pairs =
+                        pairs.iter().map(|(harmed, whole)| (SEVERE * whole, *harmed)).collect();
+                    is_more(S1, &judged)
+                },
+            )
         }),
     claim("ghstcp-highspeed-slight-benefit", "gHSTCP §3.1, case 2 (without SACK)", &[DROPTAIL])
-        .says("HighSpeed TCP without SACK brings S2 a slight benefit, and the total falls")
-        .test("S2 gets more than with Reno, and the total is less, at every delay")
+        .says(
+            "Without SACK, HighSpeed TCP increases the throughput of S2 slightly, and the total \
+               throughput falls.",
+        )
+        .test(
+            "At every delay, S2 gets more throughput than with Reno, and the total throughput is \
+               lower.",
+        )
         .inapplicable(NO_SACK)
         .asks(|r| {
             Finding::together([
@@ -100,60 +139,112 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             ])
         }),
     claim("ghstcp-highspeed-gets-much", "gHSTCP §3.1, case 3 (with SACK)", &[DROPTAIL])
-        .says("HighSpeed TCP with SACK achieves a very high throughput")
-        .test("S2 gets more than with Reno, at every delay")
+        .says("HighSpeed TCP with SACK achieves a very high throughput.")
+        .test("At every delay, S2 gets more throughput than with Reno.")
         .asks(|r| beats(r, HIGHSPEED, RENO, &[S2], &DELAYS)),
     claim("ghstcp-highspeed-harm-grows-with-delay", "gHSTCP §3.1, cases 2 and 3", &[DROPTAIL])
-        .says("beside HighSpeed TCP, the longer the delay the less S1 gets")
-        .test("S1 at 25 ms > at 50 ms > at 100 ms")
+        .says("In competition with HighSpeed TCP, S1 gets less throughput at longer delays.")
+        .test(
+            "S1's throughput is higher at 25 ms than at 50 ms, and higher at 50 ms than at 100 \
+               ms.",
+        )
         .cause(SCALE)
         .asks(|r| {
             Finding::together([("25ms", "50ms"), ("50ms", "100ms")].map(|(short, long)| {
                 let pairs = HIGHSPEED.at(r, short, s1).pairs(&HIGHSPEED.at(r, long, s1));
-                Finding::of_pairs(format!("S1 in Mbit/s at {short} and {long}"), &pairs, is_more(S1, &pairs))
-                    .unless(missed(r, &[HIGHSPEED], &[short, long]))
+                Finding::of_pairs(
+                    format!("S1 in Mbit/s at {short} and {long}"),
+                    &pairs,
+                    is_more(S1, &pairs),
+                )
+                .unless(missed(r, &[HIGHSPEED], &[short, long]))
             }))
         }),
     claim("ghstcp-gentle-improves-both", "gHSTCP §3.3, case 4 (without SACK)", &[DROPTAIL])
-        .says("with gHSTCP instead of HighSpeed TCP, throughput is significantly better for Reno and for gHSTCP, and so is fairness")
-        .test("S1, S2 and S1's share of both are larger than with HighSpeed TCP, at every delay")
+        .says(
+            "With gHSTCP instead of HighSpeed TCP, the Reno flows and the gHSTCP flows get \
+               significantly more throughput, and fairness is significantly better.",
+        )
+        .test(
+            "At every delay, S1's throughput, S2's throughput and S1's share of the total are \
+               larger than with HighSpeed TCP.",
+        )
         .inapplicable(NO_SACK)
         .asks(|r| beats(r, GENTLE, HIGHSPEED, &[S1, S2, SHARE], &DELAYS)),
     claim("ghstcp-gentle-keeps-fast-flows", "gHSTCP §3.3, case 5 (with SACK)", &[DROPTAIL])
-        .says("gHSTCP gets the same total for the fast flows as HighSpeed TCP")
-        .test("S2 is within 10 % (ours) of S2 with HighSpeed TCP, at every delay")
-        .asks(|r| compared(r, "S2 in Mbit/s", (GENTLE, s2), (HIGHSPEED, s2), |pairs| nearly_same(S2, pairs))),
+        .says("With gHSTCP, the fast flows together get the same throughput as with HighSpeed TCP.")
+        .test(
+            "At every delay, S2's throughput differs from its throughput with HighSpeed TCP by \
+               at most 10 % (our choice).",
+        )
+        .asks(|r| {
+            compared(r, "S2 in Mbit/s", (GENTLE, s2), (HIGHSPEED, s2), |pairs| {
+                nearly_same(S2, pairs)
+            })
+        }),
     claim("ghstcp-gentle-improves-reno", "gHSTCP §3.3, case 5 (with SACK)", &[DROPTAIL])
-        .says("beside gHSTCP the Reno flows get much more than beside HighSpeed TCP, and fairness is better")
-        .test("S1 and its share of both are larger than with HighSpeed TCP, at every delay")
+        .says(
+            "In competition with gHSTCP, the Reno flows get much more throughput than in \
+               competition with HighSpeed TCP, and fairness is better.",
+        )
+        .test(
+            "At every delay, S1's throughput and S1's share of the total are larger than with \
+               HighSpeed TCP.",
+        )
         .asks(|r| beats(r, GENTLE, HIGHSPEED, &[S1, SHARE], &DELAYS)),
     claim("ghstcp-gentle-total-and-fairness", "gHSTCP §1", &[DROPTAIL])
-        .says("over drop-tail gHSTCP achieves both higher throughput and better fairness than HighSpeed TCP")
-        .test("the total and S1's share of it are larger than with HighSpeed TCP, at every delay")
+        .says(
+            "Over drop-tail queues, gHSTCP achieves both higher throughput and better fairness \
+               than HighSpeed TCP.",
+        )
+        .test(
+            "At every delay, the total throughput and S1's share of the total are larger than \
+               with HighSpeed TCP.",
+        )
         .asks(|r| beats(r, GENTLE, HIGHSPEED, &[TOTAL, SHARE], &DELAYS)),
     claim("ghstcp-ared-improves", "gHSTCP §4.2, case 6 (without SACK)", &[DROPTAIL, RED])
-        .says("Adaptive RED significantly improves throughput and fairness of HighSpeed TCP over drop-tail")
-        .test("the total and S1's share of it are larger than over drop-tail, at every delay")
+        .says(
+            "With HighSpeed TCP, Adaptive RED gives significantly higher throughput and better \
+               fairness than drop-tail queues.",
+        )
+        .test(
+            "At every delay, the total throughput and S1's share of the total are larger than \
+               over drop-tail queues.",
+        )
         .inapplicable(NO_SACK)
         .asks(|r| beats(r, HIGHSPEED_ARED, HIGHSPEED, &[TOTAL, SHARE], &DELAYS)),
     claim("ghstcp-ared-fairer", "gHSTCP §4.2, case 7 (with SACK)", &[DROPTAIL, RED])
-        .says("with SACK, Adaptive RED is fairer than drop-tail")
-        .test("S1's share of both is larger than over drop-tail, at every delay")
+        .says("With SACK, Adaptive RED is fairer than drop-tail queues.")
+        .test("At every delay, S1's share of the total is larger than over drop-tail queues.")
         .asks(|r| beats(r, HIGHSPEED_ARED, HIGHSPEED, &[SHARE], &DELAYS)),
     claim("ghstcp-ared-underuses", "gHSTCP §4.2, cases 6 and 7", &[RED])
-        .says("with Adaptive RED the bottleneck remains underutilised")
-        .test("the link sends less than 95 % (ours) of the time, at every delay")
-        .cause("At a tenth of the rates, windows recover within seconds, so the link is idle at \
-                times only at 100 ms.")
+        .says("With Adaptive RED, the bottleneck remains underutilised.")
+        .test("At every delay, the utilisation of the bottleneck is below 95 % (our choice).")
+        .cause(
+            "At a tenth of the paper's rates, windows recover within seconds. So the link is \
+                sometimes idle only at 100 ms.",
+        )
         .asks(|r| against(r, HIGHSPEED_ARED, UTILISATION, UNDERUSED, less)),
     claim("ghstcp-gared-short-paths", "gHSTCP §4.4, cases 6 and 8 (without SACK)", &[RED])
-        .says("at 25 and 50 ms gHSTCP with gARED is better than HighSpeed TCP with Adaptive RED in throughput and fairness")
-        .test("the total and S1's share of it are larger, at 25 and 50 ms")
+        .says(
+            "At 25 and 50 ms, gHSTCP with gARED has higher throughput and better fairness than \
+               HighSpeed TCP with Adaptive RED.",
+        )
+        .test(
+            "At 25 and 50 ms, the total throughput and S1's share of the total are larger than \
+               with HighSpeed TCP and Adaptive RED.",
+        )
         .inapplicable(NO_SACK)
         .asks(|r| beats(r, GENTLE_GARED, HIGHSPEED_ARED, &[TOTAL, SHARE], &["25ms", "50ms"])),
     claim("ghstcp-gared-long-path", "gHSTCP §4.4, cases 6 and 8 (without SACK)", &[RED])
-        .says("at 100 ms gHSTCP and the total get more, Reno slightly less")
-        .test("at 100 ms, S2 and the total are larger; S1 is smaller by at most a quarter (ours)")
+        .says(
+            "At 100 ms, the gHSTCP flows and all flows together get more throughput, and the \
+               Reno flows get slightly less.",
+        )
+        .test(
+            "At 100 ms, S2's throughput and the total throughput are larger than with HighSpeed \
+               TCP and Adaptive RED. S1's throughput is smaller by at most a quarter (our choice).",
+        )
         .inapplicable(NO_SACK)
         .asks(|r| {
             let pairs = GENTLE_GARED.at(r, "100ms", s1).pairs(&HIGHSPEED_ARED.at(r, "100ms", s1));
@@ -168,38 +259,60 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             ])
         }),
     claim("ghstcp-gared-needs-no-sack", "gHSTCP §4.4, cases 8 and 9", &[RED])
-        .says("with gARED, gHSTCP without SACK does as well as with it")
-        .test("none, because both are the same run here")
+        .says("With gARED, gHSTCP performs as well without SACK as with SACK.")
+        .test(
+            "The claim has no test, because the cases without and with SACK are the same run here.",
+        )
         .inapplicable(NO_SACK)
         .asks(|_| Finding::new(Verdict::Undecided, "nothing to compare")),
     claim("ghstcp-gared-both-groups", "gHSTCP §4.4, cases 7 and 9 (with SACK)", &[RED])
-        .says("with gHSTCP and gARED each group gets more than with HighSpeed TCP and Adaptive RED")
-        .test("S1 and S2 get more, at every delay")
+        .says(
+            "With gHSTCP and gARED, each group gets more throughput than with HighSpeed TCP and \
+               Adaptive RED.",
+        )
+        .test(
+            "At every delay, S1 and S2 get more throughput than with HighSpeed TCP and Adaptive \
+               RED.",
+        )
         .asks(|r| beats(r, GENTLE_GARED, HIGHSPEED_ARED, &[S1, S2], &DELAYS)),
     claim("ghstcp-gared-fairer", "gHSTCP §4.4, cases 7 and 9 (with SACK)", &[RED])
-        .says("fairness between gHSTCP and Reno is better, too")
-        .test("S1's share of both is larger, at every delay")
+        .says(
+            "With gHSTCP and gARED, fairness between the groups is also better than with \
+               HighSpeed TCP and Adaptive RED.",
+        )
+        .test(
+            "At every delay, S1's share of the total is larger than with HighSpeed TCP and \
+               Adaptive RED.",
+        )
         .asks(|r| beats(r, GENTLE_GARED, HIGHSPEED_ARED, &[SHARE], &DELAYS)),
     claim("ghstcp-gared-loses-less-with-delay", "gHSTCP §4.4", &[RED])
-        .says("even when the delay grows, gHSTCP with gARED keeps the loss of throughput small")
-        .test("from 25 to 100 ms, its total falls less than that of HighSpeed TCP with Adaptive \
-               RED")
+        .says("Even at longer delays, gHSTCP with gARED loses little throughput.")
+        .test(
+            "From 25 to 100 ms, the total throughput falls less with gHSTCP and gARED than with \
+               HighSpeed TCP and Adaptive RED.",
+        )
         .asks(|r| {
             let [ared, gared] = [HIGHSPEED_ARED, GENTLE_GARED].map(|system| {
                 let [short, long] = ["25ms", "100ms"].map(|delay| system.at(r, delay, total));
                 (short.minus(&long), TOTAL.between_any(&short.pairs(&long)))
             });
             let pairs = ared.0.pairs(&gared.0);
-            let what = "fall of the total in Mbit/s at HighSpeed TCP with ARED and gHSTCP with gARED";
+            let what = "fall of the total in Mbit/s with HighSpeed TCP and ARED, and with gHSTCP \
+                        and gARED";
             // Difference of differences: with one seed it has to exceed the noise of the totals
             // themselves.
-            Finding::of_pairs(what, &pairs, more(&pairs, ared.1))
-                .unless(missed(r, &[HIGHSPEED_ARED, GENTLE_GARED], &["25ms", "100ms"]))
+            Finding::of_pairs(what, &pairs, more(&pairs, ared.1)).unless(missed(
+                r,
+                &[HIGHSPEED_ARED, GENTLE_GARED],
+                &["25ms", "100ms"],
+            ))
         }),
     claim("ghstcp-gared-steadier", "gHSTCP §4.2 and §4.3", &[RED])
-        .says("Adaptive RED's queue swings; gARED is more stable")
-        .test("with the same controller, the queue's standard deviation is smaller with gARED, at \
-               every delay")
+        .says("The queue of Adaptive RED oscillates, and the queue of gARED is more stable.")
+        .test(
+            "With the same controller and at every delay, the standard deviation of the queue is \
+               smaller with gARED than with Adaptive RED.",
+        )
         .asks(|r| {
             let steadier = |ared, gared, whose: &str| {
                 beats(r, ared, gared, &[DEVIATION], &DELAYS).named(whose)

@@ -80,9 +80,10 @@ pub(crate) const PAPER: Paper = Paper {
                 HIGHSPEED_GARED,
                 GENTLE_ARED,
             ];
-            let note = "One number for the bars of the paper's figures: the paper calls a case \
-                        fairer if S1's bar is higher relative to S2's. Five access links of 10 \
-                        Mbps are a fifth of the bottleneck, so the maximum is 20 %.";
+            let note = "S1's share of the total is one number for the two bars of a case in the \
+                        paper's figures. The paper calls a case fairer if S1's bar is higher \
+                        relative to S2's bar. S1's five access links of 10 Mbps together have a \
+                        fifth of the bottleneck's rate, so the maximum is 20 %.";
             let measures: [(_, Measure); 2] =
                 [("S1's share of the total (%)", share), ("utilisation (%)", utilisation)];
             by_delay(
@@ -101,10 +102,18 @@ pub(crate) const PAPER: Paper = Paper {
         ),
         spec("queue", "how steady the queue is with Adaptive RED and gARED", &[RED], |r| {
             let systems = [HIGHSPEED_ARED, HIGHSPEED_GARED, GENTLE_ARED, GENTLE_GARED];
-            let note = "Not in the paper, whose figures 5 and 6 are sketches. Means over bins of about 0.26 s, from the end of the warm-up. \
-                        The target is 450 to 550 packets.";
-            let measures: [(_, Measure); 2] =
-                [("mean queue (packets)", queue_mean), ("its standard deviation", queue_deviation)];
+            let note = "The paper has no such table, because its figures 5 and 6 are sketches. The \
+                        mean and the standard deviation are computed from the mean queues of bins \
+                        of about 0.26 s, after the warm-up. The target of the queue is 450 to 550 \
+                        packets.";
+            let measures: [(_, Measure); 2] = [
+                ("mean of the queue (packets)", queue_mean),
+                (
+                    "standard deviation of the queue \
+                                                                (packets)",
+                    queue_deviation,
+                ),
+            ];
             by_delay(r, "The bottleneck's queue over time", &systems, measures, note)
         }),
     ],
@@ -116,40 +125,43 @@ pub(crate) const PAPER: Paper = Paper {
 const CHANGES: &[Change] = &[
     Change {
         id: "ack-delay-taken-off",
-        says: "Round-trip times that a controller gets included the peer's acknowledgement delay \
-               (RFC 9002 §5.3), so single samples were up to 25 ms larger.",
+        says: "The round-trip times reported to controllers included the peer's acknowledgement \
+               delay (RFC 9002 §5.3), so single samples were up to 25 ms longer.",
     },
     Change {
         id: "round-trip-ends-an-ack-earlier",
-        says: "A round trip, after which the controller decides again, ended one acknowledgement \
-               later.",
+        says: "Controllers decide once per round trip. Each round trip ended one acknowledgement \
+               later than now.",
     },
 ];
 
 const DEPARTURES: &[&str] = &[
     "QUIC always has selective acknowledgements, so the cases without and with SACK are the same \
-     run. The Reno flows of S1 also have them, unlike in the paper.",
-    "Rates and buffers are a tenth of the paper's, so that runs reach a steady state. Windows are \
-     some hundred packets instead of thousands, and HighSpeed TCP grows by 5 to 10 packets per \
-     round trip instead of 20 to 30.",
-    "The paper gives neither the length of its runs nor a warm-up. Here runs take 200 s, of which \
-     the first 100 s are not counted.",
-    "There are three seeds over drop-tail at 50 and 100 ms, one at 25 ms, one to three with an \
-     active queue, and one in the table `trend`. Numbers of figures with ± 0 have one seed.",
-    "HyStart++ ends the first slow start, so that the first overshoot of a flow does not decide \
-     the result. Starts are spread over ten seconds.",
-    "A probe timeout does not reset the window as TCP's retransmission timeout does (RFC 9002 §6.2); only persistent congestion does.",
-    "QUIC starts with ten packets instead of ns-2's one, and acknowledges every second packet or after 25 ms.",
-    "Throughput counts UDP payload: 1472 of a packet's 1500 bytes.",
-    "The access links have no delay and queues of 50 packets, ns-2's default; the paper does not \
-     describe them.",
-    "The paper has no measure of fairness. Here it is S1's share of the throughput of both groups, \
-     which the paper's bars show.",
-    "The paper does not publish its test for a rising round trip. Here it is the sign of Pearson's \
-     correlation over the samples of one round trip. The table `trend` has other tests, with 64 \
-     samples per round trip.",
-    "The paper's cases 6 to 9 change controller and queue together. HighSpeed TCP over gARED and \
-     gHSTCP over Adaptive RED are added.",
+     run. The Reno flows of S1 also have selective acknowledgements, unlike in the paper.",
+    "Rates and buffers are a tenth of the paper's, so that runs reach a steady state. Windows have \
+     hundreds of packets instead of thousands. HighSpeed TCP grows by 5 to 10 packets per round \
+     trip instead of 20 to 30.",
+    "The paper gives neither the length of its runs nor a warm-up. Here runs take 200 s, and the \
+     first 100 s are not counted.",
+    "With drop-tail queues, there are three seeds at 50 and 100 ms, and one seed at 25 ms. With \
+     Adaptive RED and gARED, there are one to three seeds. The table `trend` has one seed. Values \
+     of figures with ± 0 have one seed.",
+    "HyStart++ ends the first slow start, so that the first overshoot of a flow does not determine \
+     the result. The start times of flows are spread over ten seconds.",
+    "TCP's retransmission timeout resets the window. In QUIC, a probe timeout does not reset the \
+     window (RFC 9002 §6.2). Only persistent congestion resets it.",
+    "QUIC senders start with a window of ten packets, whereas ns-2's senders start with one \
+     packet. QUIC receivers acknowledge every second packet, or acknowledge after 25 ms.",
+    "Throughput includes only UDP payload, which is 1472 of the 1500 bytes of a packet.",
+    "The access links have no delay, and their queues have 50 packets, which is ns-2's default. \
+     The paper does not describe the access links.",
+    "The paper has no measure of fairness. Here the measure is S1's share of the total throughput \
+     of both groups. The paper's bars show this share.",
+    "The paper does not publish its test for rising round-trip times. The test here is the sign of \
+     Pearson's correlation over the samples of one round trip. The table `trend` has the results \
+     of other tests, with 64 samples per round trip.",
+    "The paper's cases 6 to 9 change the controller and the queue together. We added HighSpeed TCP \
+     over gARED, and gHSTCP over Adaptive RED.",
 ];
 
 /// A set of runs that represents one case of the paper, or two cases that differ only in SACK.
@@ -310,9 +322,10 @@ fn throughput(results: &Results, title: &str, systems: [System; 2]) -> Artefact 
         Axis::linear("Propagation delay of the bottleneck (ms)"),
         Axis::linear("Throughput of five flows (Mbit/s)").over(0.0, 250.0),
     ];
-    let note = "The paper draws bars without numbers. S1 are Reno flows behind 10 Mbps each, S2 \
-                flows behind 100 Mbps each; the link has 250 Mbps. The cases without and with SACK \
-                are the same run here.";
+    let note = "The paper's figure has bars without numbers. Group S1 has five Reno flows with \
+                access links of 10 Mbps each. Group S2 has five flows with access links of 100 \
+                Mbps each. The bottleneck has 250 Mbps. The cases without and with SACK are the \
+                same run here.";
     Artefact::figure(title, axes, series.as_flattened(), note)
 }
 
@@ -333,9 +346,9 @@ fn trend_table(results: &Results) -> Artefact {
             Row::new(format!("{queue}, {test}"), columns.map(of))
         })
     });
-    let note = "Each test uses 64 evenly spaced samples of a round trip. The default, the sign of \
-                Pearson's r over all samples, and HighSpeed TCP are in the other tables, at 100 \
-                ms.";
+    let note = "Each test uses 64 evenly spaced samples of a round trip. The default test is the \
+                sign of Pearson's r over all samples. The results of the default test and of \
+                HighSpeed TCP are in the other tables.";
     Artefact::table(
         "gHSTCP by the test of a rising round trip, 100 ms",
         columns.map(|(head, _)| head),

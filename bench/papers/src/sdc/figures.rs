@@ -14,20 +14,24 @@ use crate::{Artefact, ArtefactSpec, Results, spec};
 pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
     spec("figure 4", "timeouts per connection over the number of flows", &[FIGURE_4], |r| {
         let title = "Timeouts per connection over the number of flows";
-        let note = "From 10 to 100 flows the steps are ten as in the paper, above they are 50. \
-                    Probe timeouts stand for timeouts.";
+        let note = "Up to 100 flows, the number of flows increases in steps of 10, as in the \
+                    paper. Above 100 flows, the steps are 50. Probe timeouts stand for TCP's \
+                    timeouts.";
         over_flows(r, FIGURE_4, title, "timeouts per connection", note, timeouts)
     }),
     spec("figure 5", "length of TCP's timeouts over the number of flows", &[FIGURE_4], |r| {
         let line = r.curve(FIGURE_4, "flows", &[("system", TCP)], TCP, backoff);
-        let note = "A backoff lasts from the last packet before a probe timeout to the first \
-                    acknowledgement after it. A number of flows without a backoff has no point.";
+        let note = "The length of a timeout is the length of a backoff. A backoff lasts from the \
+                    last packet before a probe timeout to the first acknowledgement after the \
+                    timeout. If no backoff occurred with a number of flows, the figure has no \
+                    point for this number.";
         let axes = [Axis::linear("flows"), Axis::linear("seconds").over(0.0, 1.5)];
         figure("Mean length of timeouts over the number of flows, TCP", axes, [line], note)
     }),
     spec("figure 6", "packets dropped over the number of flows", &[FIGURE_4], |r| {
         let title = "Packets dropped per connection over the number of flows";
-        let note = "The paper does not say whether its number is per connection; ours is.";
+        let note = "Our number of drops is per connection. The paper does not say whether its \
+                    number is per connection.";
         over_flows(r, FIGURE_4, title, "packets dropped per connection", note, drops)
     }),
     spec("figure 7", "packet delivery latency, 100 flows", &[LATENCY], |r| {
@@ -46,7 +50,13 @@ pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
                 of("longest, seconds", worst_latency, [""; 2]),
             ]
         });
-        table("Packet delivery latency (SDC §3.3)", rows.into_iter().flatten(), "Of one flow.")
+        table(
+            "Packet delivery latency (SDC §3.3)",
+            rows.into_iter().flatten(),
+            "Latencies are \
+                                                                                 those of one \
+                                                                                 flow.",
+        )
     }),
     spec("figure 9", "bandwidths over the ratio of round trips, 10 flows", &[FIGURE_9], |r| {
         over_ratio(r, FIGURE_9, "10 flows, five in each group")
@@ -65,13 +75,14 @@ pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
             Axis::linear("share of D that an unmarked ACK leaves"),
             Axis::linear("SDC's bandwidth, percent of TCP's"),
         ];
-        let note = "The marks are the statements of SDC §3.5 for 0.1 and 0.9. The horizontal line \
-                    is the result with equation (2).";
+        let note = "The marks show the statements of SDC §3.5 for the factors 0.1 and 0.9. The \
+                    horizontal line shows the result with equation (2).";
         figure("50 SDC flows beside 50 TCP flows", axes, lines, note)
     }),
     spec("figure 12", "timeouts per connection with AVQ", &[FIGURE_12], |r| {
         let title = "Timeouts per connection over the number of flows, with AVQ";
-        let note = "As figure 4, with alpha 0.12 and gamma 0.98.";
+        let note = "The figure is the same as figure 4, but the queue is AVQ with alpha 0.12 and \
+                    gamma 0.98.";
         over_flows(r, FIGURE_12, title, "timeouts per connection", note, timeouts)
     }),
     spec("windows", "how large one sender's window is, of the text of §3.1", &[WINDOWS], |r| {
@@ -102,11 +113,11 @@ pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
         let rows = cases.map(|(window, label)| {
             row(r, ALONE, &[("window", window)], label.into(), alone_mbps, ["", "as TCP"])
         });
-        table("One flow without competition (SDC §3.5)", rows, "UDP payload.")
+        table("One flow without competition (SDC §3.5)", rows, "Throughput is that of UDP payload.")
     }),
 ];
 
-const SEEDS: &str = "Means over the seeds with 95 % intervals.";
+const SEEDS: &str = "Values are means over the seeds with 95 % intervals.";
 
 fn figure(title: &str, axes: [Axis; 2], series: impl Into<Vec<Series>>, note: &str) -> Artefact {
     Artefact::figure(title, axes, series, format!("{SEEDS} {note}"))
@@ -134,7 +145,7 @@ fn latencies(r: &Results, flows: &str, last: f64) -> Artefact {
         Axis::linear("fraction of packets delivered within the budget").over(0.0, 1.0),
     ];
     let title = format!("Packet delivery latency of one of {flows} flows");
-    figure(&title, axes, lines, "Further to the left is sooner.")
+    figure(&title, axes, lines, "A curve further to the left means that packets arrive sooner.")
 }
 
 fn over_ratio(r: &Results, study: &str, which: &str) -> Artefact {
@@ -144,7 +155,7 @@ fn over_ratio(r: &Results, study: &str, which: &str) -> Artefact {
         "Bandwidth of group 1 over that of group 2, over the ratio of their round trips: {which}"
     );
     let axes = [Axis::linear("RTT2 / RTT1"), Axis::logarithmic("bandwidth 1 / bandwidth 2")];
-    figure(&title, axes, lines, "The vertical axis is logarithmic; 1 is fair.")
+    figure(&title, axes, lines, "The vertical axis is logarithmic. A ratio of 1 is fair.")
 }
 
 /// Builds a table with the two systems as columns.

@@ -57,44 +57,50 @@ const CHANGES: &[Change] = &[
 ];
 
 const DEPARTURES: &[&str] = &[
-    "Figures 7 and 8 follow stream bytes, because QUIC retransmits the data of a lost packet, not \
-     the packet. A piece is the data that a packet carries for the first time; it has arrived when \
-     its first byte has arrived. The laboratory knows from its TLS keys which bytes a packet \
-     carries.",
-    "Latency begins when a packet enters its first link. SDC's added delay comes before and is not \
-     counted, because the paper's averages for SDC are below the delay that SDC adds.",
-    "The flows are QUIC connections of real stacks, not ns-2's TCP agents. Losses are detected by \
+    "Figures 7 and 8 follow stream bytes, because QUIC does not retransmit a lost packet, but its \
+     data. The laboratory has the TLS keys and reads which bytes a packet carries. The unit of \
+     latency is the data that a packet carries for the first time. The data of a packet counts as \
+     delivered when the first byte of this data has arrived.",
+    "Latency begins when a packet enters its first link. Latency excludes the delay that SDC adds \
+     before the link, because the paper's averages for SDC are below this delay.",
+    "The flows are QUIC connections of real stacks, not ns-2's TCP agents. QUIC detects losses by \
      packet number (RFC 9002 §6.1), which has the effect of both selective acknowledgements and \
-     Limited Transmit, so TCP here recovers from losses from which NewReno could not.",
-    "Probe timeouts (RFC 9002 §6.2) stand for retransmission timeouts. They send probes and do not \
-     change the window, whereas a TCP timeout reduces it to one packet and begins slow start; here \
-     only persistent congestion reduces the window like this.",
-    "A probe timeout is the round-trip time plus four deviations and 25 ms; ns-2's TCP waits 200 \
-     ms or more.",
-    "The stack does not report probe timeouts. The laboratory counts packets that leave after a \
-     silence of this length while packets are in flight.",
-    "SDC's packets are delayed in front of the socket. For the stack they are in flight, and its \
-     timer runs. If the added delay jumps, the timer can expire although nothing was lost; such \
-     timeouts are counted.",
+     Limited Transmit. So \"TCP with ECN\" here recovers from losses from which NewReno could not \
+     recover.",
+    "Probe timeouts (RFC 9002 §6.2) stand for retransmission timeouts. A TCP timeout reduces the \
+     window to one packet and begins slow start. A probe timeout sends probes and does not change \
+     the window. In QUIC, only persistent congestion reduces the window to its minimum.",
+    "A probe timeout has the length of the round-trip time plus four deviations and 25 ms. ns-2's \
+     TCP waits for 200 ms or more.",
+    "The stack does not report probe timeouts. So the laboratory counts a timeout if a packet \
+     leaves after a pause of at least the probe timeout while other packets are in flight.",
+    "SDC delays packets in front of the socket. For the stack, delayed packets are in flight, and \
+     its probe timer runs. If the added delay increases suddenly, the timer can expire although no \
+     packet was lost. Such timeouts are counted.",
     "A mark at a window of one packet causes no timeout here, because QUIC's smallest window is \
      two packets (RFC 9002 §7.2), and a mark never stops the sender.",
-    "The length of a timeout (figure 5) is that of a backoff: from the last packet before a probe timeout to the first acknowledgement \
-     after it. A backoff that the end of the run cuts short is not counted.",
-    "Handshakes count neither for timeouts nor for their lengths, and timeouts before a \
-     connection's first round-trip sample do not count.",
-    "The initial window is 10 packets (RFC 9002 §7.2). Receivers acknowledge every second packet \
-     or after 25 ms; ns-2's acknowledge every packet.",
-    "A flow begins with a TLS handshake in packets of 1200 bytes or more, and acknowledgements are QUIC packets of about 60 bytes on the \
-     way back.",
-    "Packets of 576 bytes have 28 bytes of IP and UDP and about 25 of QUIC. The sender's shaping \
-     socket trims the stack's packets to this size, and delays them for SDC.",
-    "Drops are all dropped datagrams of the servers, including handshakes and acknowledgements.",
-    "The starts (spread over two seconds), the steps above 100 flows and the steps of the ratios \
-     of round trips are ours, because the paper gives none.",
-    "In figures 9 and 10 the far group's delay is split evenly between both ends; the round trips are the paper's (table 2).",
-    "In figure 11 the factor applies in the large-window phase only; the paper does not say how it \
-     applied the factor in the other phase.",
-    "The virtual queue of figure 12 holds 57,600 bytes, 100 packets. The paper gives no size.",
+    "The length of a timeout (figure 5) is the length of a backoff, from the last packet before a \
+     probe timeout to the first acknowledgement after the timeout. A backoff that has not ended at \
+     the end of the run is not counted.",
+    "Timeouts during handshakes, and timeouts before a connection's first round-trip sample, are \
+     not counted.",
+    "The initial window is 10 packets (RFC 9002 §7.2). Receivers acknowledge every second packet, \
+     or acknowledge after 25 ms. ns-2's receivers acknowledge every packet.",
+    "A flow begins with a TLS handshake in packets of 1200 bytes or more. Acknowledgements are \
+     QUIC packets of about 60 bytes in the opposite direction.",
+    "Packets have 576 bytes, including 28 bytes of IP and UDP headers and about 25 bytes of QUIC's \
+     overhead. The sender's shaping socket trims the stack's packets to this size, and also delays \
+     them for SDC.",
+    "The number of drops includes all dropped datagrams of the servers, also handshakes and \
+     acknowledgements.",
+    "The paper does not give the start times of flows, the steps above 100 flows, or the steps of \
+     the ratios of round trips. We chose them. The start times are spread over two seconds.",
+    "In figures 9 and 10, the delay of the group with long round trips is split evenly between \
+     both ends. The round trips are those of the paper's table 2.",
+    "In figure 11, the factor applies only in the phase with a large window. The paper does not \
+     say how it applied the factor in the phase with a small window.",
+    "The virtual queue of figure 12 holds 57,600 bytes, which are 100 packets. The paper does not \
+     give the size of its virtual queue.",
 ];
 
 /// Returns a number of the only group, `flows`, per connection.

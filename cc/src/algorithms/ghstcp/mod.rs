@@ -48,11 +48,11 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `gentle`.
     pub struct GhstcpConfig {
-        /// test for rising round trips: sign of Pearson's r, its t-test, or Mann-Kendall (both
-        /// one-sided 5 %)
+        /// test for rising round trips: the sign of Pearson's r, the t-test of r, or the
+        /// Mann-Kendall test; the last two are one-sided at 5 %
         trend: Test,
         /// which RTT samples of a round trip the first two tests use: all, or at most 64 evenly
-        /// spaced; Mann-Kendall always takes those
+        /// spaced; Mann-Kendall always uses at most 64
         samples: Samples,
     }
 }
@@ -118,20 +118,23 @@ impl WindowRule for Ghstcp {
 }
 
 const PAGE: Page = Page {
-    about: "gHSTCP (Zhang, Hasegawa, Murata) is `highspeed` with one change: while round-trip times rise, it
-grows by one datagram per round trip, as Reno does. It decides once per round trip, from the samples
-of that round trip. It reacts to losses and marks as `highspeed` does.",
-    departures: "The paper does not publish its test or the span of its samples, so both are
-choices here. There is one sample per ACK frame. Mann-Kendall looks at up to 64 evenly spaced
-samples of a round trip and does not correct for ties. With too few samples for a test, the
-controller stays in HighSpeed mode. The later variant by the same authors, with two RTT thresholds,
-is not included, because its numbers are not in the paper at hand.",
+    about: "gHSTCP (Zhang, Hasegawa, Murata) is `highspeed` with one change. While round-trip times rise, its
+window grows by one datagram per round trip, as Reno's does. At the end of each round trip, gHSTCP
+decides from the RTT samples of this round trip whether round-trip times rise. `gentle` reacts to
+losses and marks as `highspeed` does.",
+    departures: "The paper does not say which statistical test it uses or which samples it
+tests, so both are Fathom's choices. Each ACK frame gives one sample. The Mann-Kendall test uses at
+most 64 evenly spaced samples of a round trip and does not correct for ties. If a round trip has too
+few samples for a test, the window grows as `highspeed`'s. The same authors later published a
+variant with two RTT thresholds. Fathom does not include this variant, because the paper above does
+not give its thresholds.",
     figure: "gHSTCP and the scripted queue",
-    to_see: "The start is that of `highspeed`. In the shaded times (while the RTT rises, and up to
-three round trips after), the window grows by one packet per round trip. At the plateau and while
-the queue drains, it is HighSpeed TCP again. `gentle` reacts to the trend and not to the level, so
-it does not notice a queue that stays full.",
-    weakness: "With the default test, `gentle` does badly in noise. A random trend is positive in half
-of all round trips, so the controller then grows as Reno in about half of them. `t-test` and
-`mann-kendall` require a significant rise.",
+    to_see: "`gentle` starts as `highspeed` does. In the shaded times, the window grows by one
+packet per round trip. These times begin when the RTT begins to rise, and end at most three round
+trips after the rise. While the delay stays at 40 ms and while the queue drains, `gentle` behaves as
+`highspeed`. `gentle` reacts to the trend of the RTT and not to its level, so it does not notice a
+queue that stays full.",
+    weakness: "With the default test, random delay makes `gentle` slower. A random trend is positive in
+half of all round trips, so the window grows as Reno's in about half of the round trips. The options
+`trend=t-test` and `trend=mann-kendall` require a significant rise.",
 };

@@ -103,21 +103,23 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `sync`. The default is the paper's rules, with `trust=limited`.
     pub struct SyncTcpConfig {
-        /// delay to use; 'either' uses RTT until the peer reports one-way delays
+        /// delay to use: one-way, RTT, or (either) RTT until the peer reports one-way delays
         pub(super) signal: Signal,
-        /// ignore verdicts until the largest queueing delay reaches this; smaller queues are noise
+        /// ignore verdicts until the largest queueing delay reaches this value, because smaller
+        /// delays are noise
         pub(super) floor: Duration = "0ms" in Values::Duration { min: Duration::ZERO, max: MAX_FLOOR },
-        /// below the slow-start threshold, after the first verdict: verdicts control the growth, or
-        /// Reno does
+        /// control of the growth in slow start after the first verdict: by verdicts (steer), or by
+        /// Reno's rule (reno)
         pub(super) slow_start: SlowStart,
-        /// whether verdicts cut the window during fast recovery
+        /// verdicts during fast recovery: ignore them (hold), or let them cut the window (steer)
         pub(super) recovery: Recovery,
         /// when to forget the smallest and the largest delay, in addition to a change of path
         pub(super) reset: Reset,
-        /// early cuts: with every verdict (every three ACKs), or at most once per round trip
+        /// how often verdicts may cut the window: every time (after three ACKs), or at most once
+        /// per round trip
         pub(super) cut: Cut,
-        /// trust in the peer's delay reports: limited never grows beyond Reno since the last loss;
-        /// full follows the paper
+        /// trust in the peer's delay reports: limited never lets the window exceed Reno's since the
+        /// last loss; full has no limit, as in the paper
         pub(super) trust: Trust,
     }
 }
@@ -144,68 +146,80 @@ impl RuleConfig for SyncTcpConfig {
 }
 
 const PAGE: Page = Page {
-    about: "Sync-TCP (Weigle, Jeffay, Smith) is Reno controlled by the forward one-way queueing delay. It
-computes the average of this delay, the position of the average between the smallest and the largest
-delay seen (the level), and the trend over nine samples. Every three ACKs, level and trend give a
-verdict: grow as Reno, grow faster, hold, or cut by 10, 25 or 50 %.",
-    departures: "The verdicts also control slow start, unless `slow-start=reno`. Verdicts do
-nothing in fast recovery, unless `recovery=steer`. The smallest and the largest delay are never
-forgotten, unless `reset` says so. An early cut sets the slow-start threshold. `sync` needs one-way
-delays from the peer; use `signal=rtt` or `signal=either` to run without them.
+    about: "Sync-TCP (Weigle, Jeffay, Smith) is Reno controlled by the queueing delay from the sender to the
+receiver. Sync-TCP computes a moving average of this delay. The level is the position of the average
+between the smallest and the largest delay seen. The trend says whether the average rose or fell
+over nine samples. After every three ACKs, level and trend give a verdict: grow as Reno does, grow
+faster, hold the window, or cut it by 10, 25 or 50 %.",
+    departures: "The verdicts also control slow start, unless `slow-start=reno` is set. During
+fast recovery, verdicts are ignored unless `recovery=steer` is set. `sync` never forgets the
+smallest and the largest delay, unless `reset` is set. An early cut also sets the slow-start
+threshold. `sync` needs one-way delays that the peer reports. If the peer does not report them, use
+`signal=rtt` or `signal=either`.
 
-The window never exceeds the window that Reno would have reached since the last loss. Otherwise a
-receiver could get more than its share by reporting false times. `trust=full` removes this limit, as
-in the paper: use it with peers that you know. `fathom reproduce sync-tcp` runs with `trust=full`.
+By default, the window never exceeds the window that Reno would have reached since the last loss.
+Without this limit, a receiver could get more than its share by reporting false times. `trust=full`
+removes the limit, because the paper has none. Use `trust=full` only with peers that you know.
+`fathom reproduce sync-tcp` runs with `trust=full`.
 
-The limit costs nothing on web traffic. With `fathom compare --controllers reno,sync,sync:trust=full`
-the mean response time is 529 ms with the limit and 534 ms without it (five seeds; the two cannot be
-told apart), and drops are 2.8 and 3.0 %. Beside a Reno flow, a receiver that reports an empty
-queue is 23 % faster than Reno without the limit, and 20 % slower with it (mean of three seeds,
+The limit does not slow web traffic. With `fathom compare --controllers reno,sync,sync:trust=full`
+and five seeds, the mean response time is 529 ms with the limit and 534 ms without it. The
+difference is not significant. Drops are 2.8 % with the limit and 3.0 % without it. If a receiver in
+competition with a Reno flow reports an empty queue, its flow is 23 % faster than Reno without the
+limit, and 20 % slower than Reno with it (mean of three seeds,
 `bench/experiments/tests/hostile.rs`).
 
-**A receiver that misreports gets more than an honest one, but never more than with Reno.** With an
-honest receiver, `sync` yields to a Reno flow that fills the queue. Its rate, relative to that of
-Reno in its place, is 0.63 on quinn, 0.57 on noq and 0.49 on quiche (10 Mbps, 40 ms, a queue of 60
-packets), and 0.10 to 0.30 in three other networks. With a receiver that reports an empty queue, it
-is 0.80, 0.76 and 0.59, and 0.42 to 0.81 in the other networks. With the laboratory's packet-level
-senders the difference is larger: 0.08 with an honest receiver and 1.0 with one that misreports on a
-drop-tail link, and 0.56 and 1.0 if the queue marks.
+**A receiver that misreports delay gets a higher rate than an honest receiver, but never a higher
+rate than with Reno.** With an honest receiver, `sync` yields to a Reno flow that fills the queue.
+The following numbers are the rate of the `sync` flow, divided by the rate that a second Reno flow
+gets in the same place. On a link of 10 Mbps and 40 ms with a queue of 60 packets, the ratio with an
+honest receiver is 0.63 on quinn, 0.57 on noq and 0.49 on quiche. If the receiver reports an empty
+queue, the ratio is 0.80 on quinn, 0.76 on noq and 0.59 on quiche.
 
-So a receiver can gain by misreporting, and only the bound at Reno's window limits its gain. The
-next table has other misreports, with rates relative to those of Reno with an honest receiver in the
-same place:
+In three other networks, the ratio is 0.10 to 0.30 with an honest receiver, and 0.42 to 0.81 if the
+receiver reports an empty queue. With the laboratory's packet-level senders the difference is
+larger. On a drop-tail link, the ratio is 0.08 with an honest receiver and 1.0 with a receiver that
+misreports. If the queue marks packets, the ratios are 0.56 and 1.0.
 
-| the receiver | drop-tail: `sync`, `signal=rtt`, Reno with the same misreport | queue that marks |
+So a receiver can gain by misreporting, and only the limit at Reno's window bounds its gain. The
+next table has the same ratio for other misreports. Each rate is divided by the rate of Reno with an
+honest receiver in the same place. Each cell has three ratios: for `sync`, for `sync:signal=rtt`,
+and for Reno with the same misreport.
+
+| the receiver | drop-tail queue: `sync`, `sync:signal=rtt`, Reno | marking queue: `sync`, `sync:signal=rtt`, Reno |
 |---|---|---|
-| tells the truth | 0.08, 0.08, 1 | 0.56, 0.56, 1 |
-| acknowledges packets that have not arrived, or never will | 1.57, 1.57, 1.57 | 2.07, 2.07, 2.07 |
-| sends stamps that report an empty queue | 1.00, 0.08, 1.00 | 1.00, 0.56, 1.00 |
-| never reports a mark | 0.08, 0.08, 1.00 | 0.96, 0.96, 2.05 |
-| reports a mark for every packet | 0.08, 0.08, 1.00 | 0.08, 0.08, 0.08 |
-| says that it held every acknowledgement for 25 ms | 0.08, 0.18, 1.01 | 0.56, 1.00, 1.00 |
-| holds every acknowledgement for 25 ms and does not say so | 0.06, 0.06, 0.71 | 0.15, 0.15, 0.55 |
+| reports the truth | 0.08, 0.08, 1 | 0.56, 0.56, 1 |
+| acknowledges packets that have not arrived yet or will never arrive | 1.57, 1.57, 1.57 | 2.07, 2.07, 2.07 |
+| sends timestamps that report an empty queue | 1.00, 0.08, 1.00 | 1.00, 0.56, 1.00 |
+| never reports an ECN mark | 0.08, 0.08, 1.00 | 0.96, 0.96, 2.05 |
+| reports an ECN mark for every packet | 0.08, 0.08, 1.00 | 0.08, 0.08, 0.08 |
+| reports an acknowledgement delay of 25 ms without delaying any acknowledgement | 0.08, 0.18, 1.01 | 0.56, 1.00, 1.00 |
+| delays every acknowledgement by 25 ms without reporting the delay | 0.06, 0.06, 0.71 | 0.15, 0.15, 0.55 |
 
-No misreport gains more with `sync` than with Reno. The stack has to detect the misreports that gain
-with both (false acknowledgements, unreported marks). quinn, noq and quiche skip a packet number now
-and then, and close the connection if the peer acknowledges it. They also check ECN counts
-(RFC 9000 §13.4.2), which detects counts that are too small, but not marked packets that are reported as
-unmarked.
+No misreport gains more with `sync` than with Reno. False acknowledgements and unreported marks also
+gain with Reno, so the stack has to detect them. quinn, noq and quiche sometimes skip a packet
+number, and close the connection if the peer acknowledges the skipped number. These stacks also
+check ECN counts (RFC 9000 §13.4.2). The check detects counts that are too small, but not marked
+packets that are reported as unmarked. The command
 `cargo test --release -p fathom-experiments --features quiche --test experiments-tests hostile -- --nocapture`
-prints these figures.",
+prints the ratios in this section.",
     figure: "Sync-TCP and the scripted queue",
-    to_see: "By default `sync` may cut with every verdict, that is, every three ACKs. At the
-plateau its average delay still rises slowly, so the window stays at its minimum. Once the average
-falls, the window grows by half a window per round trip, up to Reno's window.",
-    weakness: "A lone bulk flow of `sync` as in the paper uses only 58 % of the link, because it makes
-several cuts per round trip, although no cut has an effect before a round trip is over. With
-`cut=round` it uses 98 %, with two thirds of Reno's queue. If queues are well below a millisecond,
-the largest delay seen is noise: set `floor`.
+    to_see: "By default `sync` may cut the window with every verdict, that is, after every three
+ACKs. While the queueing delay stays at 40 ms, the average delay still rises slowly, so the window
+stays at its minimum. Once the average falls, the window grows by half per round trip, up to Reno's
+window.",
+    weakness: "With the paper's cuts (`cut=verdict`), a lone bulk flow uses only 58 % of the link. The
+flow cuts its window several times per round trip, before the first cut can shorten the queue. With
+`cut=round`, the flow uses 98 % of the link, and its queue is two thirds of Reno's. If queueing
+delays are well below a millisecond, even the largest delay is only noise. In this case, set
+`floor`.
 
-Beside flows that fill the queue, `sync` gets little bandwidth. The table has the rates in Mbps of
-one `sync` flow and one competing flow, over 10 Mbps and a round trip of 20 ms
-(`fathom plan run sync-beside`, five seeds, 60 s; `trust` and `cut` change only the last digit):
+In competition with flows that fill the queue, `sync` gets little bandwidth. The table has the rates
+of one `sync` flow and one competing flow on a link of 10 Mbps with a round trip of 20 ms. The rates
+are from `fathom plan run sync-beside`, with five seeds and runs of 60 s. The options `trust` and
+`cut` change only the last digit.
 
-| buffer | beside Reno | beside CUBIC |
+| buffer of the link | `sync` and Reno, Mbps | `sync` and CUBIC, Mbps |
 |---|---|---|
 | 25 packets | 0.92 and 8.9 | 0.58 and 9.2 |
 | 136 packets | 0.17 and 9.6 | 0.14 and 9.7 |",
