@@ -27,7 +27,7 @@ test: setup uml
 # or from Debian as root.
 test-results: setup readers
 	FATHOM_READERS="$(CURDIR)/target/readers/bin" \
-	  $(CARGO) test --release --workspace --features quiche --locked --test fathom-tests results::programs -- --ignored
+	  $(CARGO) test --release --workspace --features quiche --locked --test fathom-tests results::pandas -- --ignored
 
 # Runs one plan on the three backends at full length. Needs a machine that does nothing else.
 backends: setup uml
@@ -208,7 +208,7 @@ setup:
 	    apt-get update && apt-get install -y --no-install-recommends gcc g++ libc6-dev make cmake libclang-dev; \
 	  elif ! command -v cc >/dev/null || ! command -v c++ >/dev/null || ! command -v cmake >/dev/null; then \
 	    echo "a C/C++ compiler or CMake is missing: install gcc, g++, cmake and libclang-dev (or their like)"; exit 1; \
-	  fi; fi
+	  else echo "found no libclang: if the build fails at bindgen, install libclang-dev (or its like)"; fi; fi
 	@$(CARGO) fetch --locked --quiet || $(CARGO) fetch --locked
 
 # Installs pandas, polars and R for `make test-results`.

@@ -210,6 +210,63 @@ fn no_module_is_outside_its_crate() {
     assert!(outside.is_empty(), "{}", outside.join("\n"));
 }
 
+/// Returns all tests as `module::name`, where the module is the innermost file or folder.
+fn tests_by_module() -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let sources = tracked().into_iter().map(|(_, file)| file);
+    for file in sources.filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(&file)).unwrap_or_default();
+        let stem = file.file_stem().expect("a name").to_string_lossy();
+        let folder = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let module = if stem == "main" || stem == "mod" { folder } else { stem };
+        let functions = text.split("fn ").skip(1).filter_map(|rest| rest.split_once('('));
+        all.extend(functions.map(|(name, _)| format!("{module}::{name}")));
+    }
+    all
+}
+
+/// Returns the test filters of a command line after `cargo test`.
+fn filters(command: &str) -> Vec<&str> {
+    const WITH_VALUE: [&str; 7] =
+        ["-p", "--test", "--features", "--profile", "--test-threads", "--bench", "--bin"];
+    let mut found = Vec::new();
+    let mut words = command.split_whitespace();
+    while let Some(word) = words.next() {
+        if WITH_VALUE.contains(&word) {
+            words.next();
+        } else if word.starts_with(|c: char| c.is_ascii_lowercase()) {
+            found.push(word);
+        }
+    }
+    found
+}
+
+/// `cargo test` succeeds if its filter matches no test, so a renamed test would no longer run.
+#[test]
+fn every_test_filter_in_makefile_and_pages_matches_a_test() {
+    let tests = tests_by_module();
+    let pages = tracked().into_iter().map(|(_, file)| file);
+    let pages = pages.filter(|file| {
+        file == Path::new("Makefile") || file.extension().is_some_and(|e| e == "md")
+    });
+    let (mut unmatched, mut checked) = (Vec::new(), 0);
+    for file in pages {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(&file)).unwrap_or_default();
+        let text = text.replace("\\\n", " ").replace("$(CARGO) test", "cargo test");
+        for command in text.split("cargo test ").skip(1) {
+            let end = |c: char| ['\n', '`', '#', ')', ';', '|'].contains(&c);
+            for filter in filters(command.split(end).next().unwrap_or_default()) {
+                checked += 1;
+                if !tests.iter().any(|test| test.contains(filter)) {
+                    unmatched.push(format!("{}: {filter}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(checked > 15, "only {checked} filters were found");
+    assert!(unmatched.is_empty(), "these filters match no test:\n{}", unmatched.join("\n"));
+}
+
 /// Each published crate has its own copy of the licences, for its package.
 #[test]
 fn licence_files_of_crates_equal_those_of_the_workspace() {
