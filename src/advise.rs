@@ -30,44 +30,44 @@ use crate::{Failure, numbers, output, toml_file};
   fathom advise --from-scenario clients.toml
   fathom advise --path lte --workload page             without logs
 
-Logs are qlog of any stack (.qlog, .sqlog), files of 'fathom load --csv', or a
-table with a row per connection: rtt_ms, rate_bps, loss, bytes, requests
-(docs/advise.md). A folder is all logs and tables in it.
+LOGS are qlog files of any stack (.qlog, .sqlog), files of 'fathom load --csv', or
+tables with one row per connection and the columns rtt_ms, rate_bps, loss, bytes
+and requests (docs/advise.md). A folder stands for all logs and tables in it.
 
-Every class of clients is simulated with every controller and seed, in virtual
-time. The first controller is the one that clients have now (--current).")]
+fathom simulates every class of clients with every controller and seed, in
+virtual time. The first controller is the current one (--current).")]
 pub(crate) struct Args {
-    /// Logs (.qlog, .sqlog) or tables (.csv), plain or compressed (.gz, .zst); a folder is all logs
-    /// and tables in it, '-' is standard input.
+    /// Logs (.qlog, .sqlog) or tables (.csv), plain or compressed (.gz, .zst); a folder stands for
+    /// all logs and tables in it, and '-' is standard input.
     #[arg(value_name = "LOGS", conflicts_with = "from_scenario")]
     logs: Vec<PathBuf>,
-    /// A scenario that --scenario wrote, edited or not, instead of logs.
+    /// Scenario to use instead of logs: a file that --scenario wrote, edited or not.
     #[arg(long, value_name = "FILE")]
     from_scenario: Option<PathBuf>,
-    /// Stack whose controllers are ranked (see 'fathom stacks'). [default: that of fathom serve's
-    /// logs, or quinn]
+    /// Stack whose controllers are ranked (see 'fathom stacks'). [default: the stack in the logs of
+    /// fathom serve, or quinn]
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
     /// Controllers to try, or all (every controller that runs on the stack). [default: the stack's
-    /// own, cubic, vegas and sync:signal=either]
+    /// native controllers, cubic, vegas and sync:signal=either]
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
-    /// The controller that clients have now. [default: that of fathom serve's logs, or the stack's
-    /// own CUBIC]
+    /// Controller in use now. [default: the controller in the logs of fathom serve, or the stack's
+    /// native CUBIC]
     #[arg(long, value_name = "CONTROLLER")]
     current: Option<String>,
     /// Maximum number of client classes.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = classes)]
     classes: usize,
-    /// Workload of clients, instead of that in the logs: a workload of 'fathom compare'. [default
+    /// Workload of clients, as in 'fathom compare', instead of the workload in the logs. [default
     /// without logs: page]
     #[arg(long, value_name = "WORKLOAD", conflicts_with = "from_scenario")]
     workload: Option<String>,
-    /// Offered load of each client's path. [default: 10%; without logs, of page, 50%]
+    /// Offered load of each client's path. [default: 10%; without logs, 50% with the workload page]
     #[arg(long, value_name = "PERCENT")]
     load: Option<String>,
-    /// Connections, page views or responses of each run. [default: as many as are 50 MB, 2 to 100;
-    /// without logs 40]
+    /// Number of connections, page views or responses in each run. [default: enough for 50 MB, from
+    /// 2 to 100; without logs 40]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=1_000_000))]
     responses: Option<u64>,
     /// Number of seeds for each class and controller; intervals need several. [default: 5]
@@ -76,16 +76,16 @@ pub(crate) struct Args {
     /// The first seed. [default: 1]
     #[arg(long, value_name = "S", value_parser = numbers::seed)]
     seed: Option<u64>,
-    /// Print what the logs show and write --scenario; simulate nothing.
+    /// Print a summary of the logs and write --scenario, but simulate nothing.
     #[arg(long, conflicts_with = "from_scenario")]
     dry_run: bool,
-    /// Write the scenario as TOML, to read and to edit.
+    /// Write the scenario as a TOML file that can be edited.
     #[arg(long, value_name = "FILE", conflicts_with = "from_scenario")]
     scenario: Option<PathBuf>,
     /// Write one self-contained HTML file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write everything as JSON; '-' is standard output, and the text then goes to standard error.
+    /// Write all results as JSON; '-' is standard output, and the text then goes to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
@@ -149,7 +149,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         },
         (None, None) => {
             return Err(Failure::input(
-                "--dry-run: it prints what logs show; name logs, or leave it out",
+                "--dry-run: the option prints a summary of logs, but no logs are named; name logs, \
+                 or leave --dry-run out",
             ));
         }
     };
@@ -191,7 +192,8 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
     if let Some(file) = &args.from_scenario {
         if !path.is_empty() {
             return Err(Failure::input(
-                "--from-scenario: the file has its paths; edit them there, or name no file",
+                "--from-scenario: the scenario already contains the paths; edit them in the file, \
+                 or leave --from-scenario out",
             ));
         }
         let text = toml_file::read(file)?;
@@ -201,7 +203,8 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
     if args.logs.is_empty() {
         if path.is_empty() {
             return Err(Failure::input(
-                "there is nothing to go by; name logs, --from-scenario FILE or a path, such as --path lte",
+                "there are no clients or paths to simulate; name logs, --from-scenario FILE or a \
+                 path, such as --path lte",
             ));
         }
         let name = path.preset.clone().unwrap_or_else(|| "this path".into());
@@ -213,7 +216,8 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
     }
     if !path.is_empty() {
         return Err(Failure::input(
-            "LOGS: they have their paths; leave out the path's options, or edit what --scenario writes",
+            "LOGS: the logs determine the paths; leave out the path options, or edit the file that \
+             --scenario writes",
         ));
     }
     let observed = read(&args.logs)?;
@@ -231,7 +235,7 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
         controller.clone_into(&mut scenario.current);
     }
     let about = format!(
-        "What {} connections of {} files show ({} filled their path)",
+        "Summary of {} connections in {} files ({} connections filled their path)",
         profile.connections, observed.files, profile.measured
     );
     let cautions = cautions(&profile, &observed, &scenario);

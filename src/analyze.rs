@@ -22,10 +22,10 @@ const LARGE: u64 = 20 << 20;
   fathom analyze response logs/*.sqlog
   fathom analyze compare reno.csv sync.csv --json -
 
-Logs are qlog of any stack: .qlog (one JSON document) or .sqlog (JSON text
+Logs are qlog files of any stack: .qlog (one JSON document) or .sqlog (JSON text
 sequences), of any draft, plain or compressed (.gz, .zst). Tables are files
-of 'fathom load --csv'. A folder is all logs and tables in it, '-' is standard
-input.")]
+of 'fathom load --csv'. A folder stands for all logs and tables in it; '-' is
+standard input.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -33,25 +33,27 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Did delay predict loss on this path, and what would a controller that acts on delay have
-    /// cost?
+    /// Show whether delay predicted loss on this path, and the cost of a controller that reacts to
+    /// delay.
     #[command(after_help = "Examples:
   fathom analyze loss-delay server.qlog
   fathom analyze loss-delay logs/*.sqlog --report loss.html
 
-The analysis of Martin, Nilsson and Rhee for the Internet of 1999 (the DCA paper):
-how often the round-trip time rises before a loss, how often by chance,
-delay by lag from losses, and the predicted change of throughput.")]
+Repeats the analysis that Martin, Nilsson and Rhee made for the Internet of 1999
+(the DCA paper). It shows how often the round-trip time rises before a loss, how
+often this happens by chance, the delay before and after losses, and the predicted
+change of throughput.")]
     LossDelay(Question),
-    /// How long did responses take, by size?
+    /// Show how long responses took, by size.
     #[command(after_help = "Examples:
   fathom analyze response client.sqlog
   fathom analyze response load.csv --json -
 
-In a log: from a request's first byte to its response's last, from STREAM frames
-or what fathom serve logs. In a table: from the intended start.")]
+In a log, a response time runs from the first byte of a request to the last byte
+of its response, as STREAM frames or the events of fathom serve show. In a table,
+a response time runs from the intended start.")]
     Response(Question),
-    /// Compare the measures of several files, each with the first.
+    /// Compare the measures of several files with those of the first file.
     #[command(after_help = "Examples:
   fathom analyze compare reno.sqlog sync.sqlog
   fathom analyze compare logs-reno logs-sync
@@ -69,8 +71,8 @@ the first.")]
 struct Compare {
     #[command(flatten)]
     question: Question,
-    /// Compare by file or by controller. controller: all files are from one server, and each
-    /// connection belongs to the controller that its log names.
+    /// Compare by file or by controller. With 'controller', all files come from one server, and
+    /// each connection belongs to the controller that its log names.
     #[arg(long, value_name = "WHAT", default_value = "file")]
     by: By,
 }
@@ -83,10 +85,11 @@ enum By {
 
 #[derive(clap::Args)]
 struct Question {
-    /// Logs (.qlog, .sqlog) or tables (.csv); a folder is all logs and tables in it, as one file.
+    /// Logs (.qlog, .sqlog) or tables (.csv); a folder stands for all logs and tables in it and
+    /// counts as one file.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write the answer as JSON; '-' is standard output, and the text then goes to standard error.
+    /// Write the results as JSON; '-' is standard output, and the text then goes to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write one self-contained HTML file with plots.
@@ -128,8 +131,11 @@ fn answer<A: Serialize>(
     let answer = analyze(sources).map_err(Failure::input)?;
     let mut page = Page { warnings: warnings.clone(), ..page(&answer) };
     if full {
-        page.cautions
-            .push("These files have more data than is kept; the last part was left out.".into());
+        page.cautions.push(
+            "These files contain more data than fathom keeps in memory; the last part was \
+                left out."
+                .into(),
+        );
     }
     publish(question, text, &Warned { warnings: &warnings, answer: &answer }, &page)
 }

@@ -32,8 +32,8 @@ use crate::{Failure, numbers, output, toml_file};
 fn queue_help() -> String {
     let others = queue::names(|kind| kind.name != DropTail::KIND.name);
     format!(
-        "Queue at the bottleneck: droptail with its limit in packets (p) or bytes (B, kB, MB), or one of {others}, with options: \
-         red:min=5p,max=50p. [default: droptail:136p]"
+        "Queue at the bottleneck: droptail with its limit in packets (p) or bytes (B, kB, MB), or \
+         one of {others}, with options as in red:min=5p,max=50p. [default: droptail:136p]"
     )
 }
 
@@ -56,29 +56,30 @@ fn queue_help() -> String {
   fathom compare --backend netem --responses 2000 --seeds 1 --queue codel
   fathom compare --path lte --workload page --study mine.toml
 
-Ctrl-C ends the comparison with the finished runs: their table, and --json and
---report marked as incomplete; the exit code is 130. -v prints the cost of each
-run.
+Ctrl-C ends the comparison and prints the table of the finished runs. --json and
+--report are then marked as incomplete, and the exit code is 130. -v prints the
+cost of each run.
 
-On the virtual backend the same plan and seed give the same bytes, on any
-number of cores; a note names the stacks' own controllers that have no seed.
-The other backends run in real time, one run after the other.")]
+On the virtual backend, the same plan and seed give the same bytes on any number
+of cores. A note names native controllers that no seed controls. The other
+backends execute runs in real time, one after the other.")]
 pub(crate) struct Args {
     /// A study in TOML, as --study writes one; arguments below override its fields.
     plan: Option<PathBuf>,
-    /// Controllers, each with options: reno,sync:floor=1ms (see 'fathom controllers'), or the
-    /// stack's own: native:cubic. The first is the baseline.
+    /// Controllers with their options, such as reno,sync:floor=1ms (see 'fathom controllers'), or
+    /// native controllers of the stack, such as native:cubic. The first is the baseline.
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
-    /// Stacks that run the controllers: quinn, noq, quiche (if built in), several to compare them,
-    /// or all (see 'fathom stacks'). tcp, which is TCP at packet level, is not included in all.
+    /// Stacks that run the controllers: quinn, noq, quiche (if built in), several to compare
+    /// stacks, or all (see 'fathom stacks'). The stack tcp (TCP at packet level) is not included in
+    /// all.
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
     /// Rate of the bottleneck of the built-in network. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
-    /// Rate of the uncongested network that packmime's results are compared with: more than --link.
-    /// [default: ten times --link, at least 100Mbps]
+    /// Rate of the uncongested network with which the results of packmime are compared, higher than
+    /// --link. [default: ten times --link, at least 100Mbps]
     #[arg(long, value_name = "RATE")]
     reference: Option<String>,
     #[arg(long, value_name = "QUEUE", help = queue_help())]
@@ -87,14 +88,16 @@ pub(crate) struct Args {
     /// network, in each direction. [default: 90%; for page 50%]
     #[arg(long, value_name = "PERCENT")]
     load: Option<String>,
-    /// packmime (web responses, a connection each), page (pages as browsers load them), media (live
-    /// frames with a deadline), upload or bulk; or one with its numbers: bulk:4x10MB@100ms,
-    /// pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s; or with its
-    /// load: packmime:80%, page:30%. page:resume=0rtt and packmime:resume=1rtt resume TLS sessions,
-    /// media:transport=datagram sends QUIC datagrams (docs/traffic.md). [default: packmime]
+    /// Workload: packmime (web responses, a connection each), page (pages as browsers load them),
+    /// media (live frames with a deadline), upload or bulk; or a workload with its numbers:
+    /// bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s',
+    /// uploads:4x10MB@1s; or a workload with its load: packmime:80%, page:30%. page:resume=0rtt and
+    /// packmime:resume=1rtt resume TLS sessions, media:transport=datagram sends QUIC datagrams
+    /// (docs/traffic.md). [default: packmime]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// Responses to complete in each run, or page views for page. [default: 4000; for page 40]
+    /// Number of responses to complete in each run, or of page views for page. [default: 4000; for
+    /// page 40]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=10_000_000))]
     responses: Option<u64>,
     /// Number of seeds for every controller; intervals need several. Each seed has different
@@ -104,7 +107,7 @@ pub(crate) struct Args {
     /// The first seed. [default: 1]
     #[arg(long, value_name = "S", value_parser = numbers::seed)]
     seed: Option<u64>,
-    /// fresh (a connection per request) or persistent. [default: fresh]
+    /// Use of connections: fresh (one connection per request) or persistent. [default: fresh]
     #[arg(long, value_name = "HOW")]
     connections: Option<Connections>,
     /// Encoding of one-way delays: lean, paper, timestamp (lean, in the frame of
@@ -120,16 +123,17 @@ pub(crate) struct Args {
     /// 8899). Without this option, packets have their full size from the start.
     #[arg(long)]
     mtu_discovery: bool,
-    /// Send datagrams in bundles of at most N, as with GSO: those that a sender sends within a
-    /// millisecond. Without this option, each datagram leaves when its stack sends it.
+    /// Send datagrams in bundles of at most N, as with GSO. A bundle contains the datagrams that a
+    /// sender sends within a millisecond. Without this option, each datagram leaves when its stack
+    /// sends it.
     #[arg(long, value_name = "N")]
     gso: Option<u32>,
-    /// Largest window that flow control allows a sender: packets such as 68p, none, or stack for
-    /// each stack's defaults. [default: 68p; on a path none]
+    /// Largest window that flow control allows a sender: a number of packets such as 68p, none, or
+    /// stack (the default of each stack). [default: 68p; on a path none]
     #[arg(long, value_name = "WINDOW")]
     max_window: Option<String>,
     /// Backend: virtual (virtual time), loopback (real time, datagrams over the kernel's loopback),
-    /// netem (real time, the kernel's own links), several to compare them, or all. [default:
+    /// netem (real time, the kernel's own links), several to compare backends, or all. [default:
     /// virtual]
     #[arg(long, alias = "world", value_name = "LIST")]
     backend: Option<String>,
@@ -144,9 +148,9 @@ pub(crate) struct Args {
     beside: Vec<String>,
     #[command(flatten)]
     path: PathArgs,
-    /// Keep finished runs in this folder (or s3://BUCKET/PREFIX, gs://, az://), and reuse those
-    /// already there: an interrupted comparison continues where it was, and more seeds or
-    /// controllers cost only their own runs.
+    /// Store finished runs in this folder (or s3://BUCKET/PREFIX, gs://, az://), and reuse stored
+    /// runs. An interrupted comparison continues where it stopped, and more seeds or controllers
+    /// cost only their own runs.
     #[arg(long, value_name = "DIR")]
     results: Option<Location>,
     /// Write the comparison as a study, and run nothing. 'fathom compare FILE' and 'fathom plan run
@@ -202,7 +206,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let on_netem = plan.backends.contains(&Backend::Netem);
     if args.kernel.is_some() && !on_netem {
         return Err(Failure::input(
-            "--kernel: only --backend netem uses one; leave it out, or add --backend netem",
+            "--kernel: only --backend netem uses a kernel; leave --kernel out, or add --backend \
+             netem",
         ));
     }
     let elsewhere = on_netem && args.kernel.unwrap_or_default().is_elsewhere()?;
@@ -210,12 +215,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         plan.backends.iter().partition(|backend| elsewhere && **backend == Backend::Netem);
     if args.response_log.is_some() && !there.is_empty() {
         return Err(Failure::input(
-            "--response-log: runs in User-Mode Linux keep no responses; leave it out, or write --kernel host",
+            "--response-log: runs in User-Mode Linux keep no responses; leave --response-log out, \
+             or write --kernel host",
         ));
     }
     if args.response_log.is_some() && args.results.is_some() {
         return Err(Failure::input(
-            "--response-log: --results does not store single responses; leave one of the two out",
+            "--response-log: --results does not store single responses; leave out --response-log \
+             or --results",
         ));
     }
     let responses =
@@ -310,18 +317,18 @@ fn how_to_go_on(comparison: &Comparison, kept: bool, why: Failure) -> Failure {
     let (done, left) = (comparison.runs.len(), comparison.incomplete.len());
     if why.code != INTERRUPTED {
         return Failure {
-            line: format!("{}; the {done} other runs are above", why.line),
+            line: format!("{}; the results of the {done} other runs are above", why.line),
             code: why.code,
         };
     }
     let next = if kept {
-        "they are kept, and the same command runs the rest".to_owned()
+        "finished runs are stored, and the same command executes the remaining runs".to_owned()
     } else {
         comparison.how_to_go_on()
     };
     Failure {
         line: format!(
-            "interrupted: {done} of {} runs finished and are shown above; {next}",
+            "interrupted: {done} of {} runs finished, and their results are above; {next}",
             done + left
         ),
         code: why.code,
@@ -354,7 +361,7 @@ fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
     match (read(), outcome) {
         (Some(comparison), outcome) => Ok((comparison, outcome.err())),
         (None, Err(e)) => Err(e),
-        (None, Ok(())) => Err(Failure::run("the run in User-Mode Linux left no result")),
+        (None, Ok(())) => Err(Failure::run("the run in User-Mode Linux wrote no result")),
     }
 }
 
@@ -382,7 +389,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         if let Some(link) = &args.link {
             if said.rate.is_some() {
                 return Err(Failure::input(
-                    "--link: another name for --rate; leave one of them out",
+                    "--link: this option is another name for --rate; leave out one of the two",
                 ));
             }
             said.rate = Some(link.clone());
@@ -400,7 +407,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         plan.set_workload(workload);
         if args.load.is_some() && plan.workload != *workload {
             return Err(Failure::input(format!(
-                "--load: --workload {workload} includes a load already; leave one of them out"
+                "--load: --workload {workload} already includes a load; leave out one of the two"
             )));
         }
     }

@@ -34,40 +34,40 @@ const FOLDER: &str = "judge";
 
 A check passes if the whole 95 % interval over the seeds is within its
 threshold, fails if the whole interval is outside, and is undecided otherwise. A
-criterion is as good as its worst check. RFC 9743 gives no thresholds: they are
-Fathom's, each with its reason (--thresholds).
+criterion has the verdict of its worst check. RFC 9743 gives no thresholds, so they
+come from Fathom, each with its reason (--thresholds).
 
-Finished runs are stored at once and not repeated: the same command continues
-where it stopped, and runs of the references are reused for every controller.
+Finished runs are stored at once and not repeated. So the same command continues
+after an interruption, and all controllers share the runs of the references.
 
-A controller of your own: 'fathom new-controller NAME', then this command with the
-program that it makes.
+To judge your own controller, create it with 'fathom new-controller NAME', and run
+this command with the program in the new folder.
 
-Exit codes: 0: no criterion failed, but some may be undecided, as the output
-then says; 1: one failed, or became worse than in --baseline; 2: invalid input;
+Exit codes: 0: no criterion failed (the output names undecided criteria); 1: a
+criterion failed, or a check became worse than in --baseline; 2: invalid input;
 130: interrupted.")]
 pub(crate) struct Args {
-    /// The controller: one of 'fathom controllers' with its options, or the stack's own:
-    /// native:bbr.
+    /// Controller to judge: one of 'fathom controllers' with its options, or a native controller of
+    /// the stack, such as native:bbr.
     #[arg(required_unless_present_any = ["thresholds", "criteria"])]
     controller: Option<String>,
-    /// Controllers to judge it against; the first is the reference.
+    /// Controllers with which the judged controller is compared; the first is the reference.
     #[arg(long, value_name = "LIST", default_value = "cubic,reno")]
     against: String,
     /// Stack of all connections (see 'fathom stacks').
     #[arg(long, value_name = "STACK", default_value_t)]
     stack: Stack,
-    /// Three seeds, few values of each axis: takes minutes. This is the default.
+    /// Use three seeds and few values of each axis, which takes minutes. This is the default.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Ten seeds, all values: takes an hour.
+    /// Use ten seeds and all values of each axis, which takes an hour.
     #[arg(long)]
     full: bool,
-    /// Seeds of each combination, instead of three or ten.
+    /// Number of seeds of each combination, instead of three or ten.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
     seeds: Option<u64>,
-    /// Only this criterion of RFC 9743: 7.8; all below a section: 5.1, '5.2.*'; or one test:
-    /// 5.2.1/one-to-one. May be given several times.
+    /// Judge only one criterion of RFC 9743 (7.8), the criteria below a section (5.1, '5.2.*') or
+    /// one test (5.2.1/one-to-one). May be given several times.
     #[arg(long, value_name = "SECTION")]
     only: Vec<String>,
     /// Backend of the tests: virtual, loopback or netem (docs/backends.md). Tests in real time take
@@ -82,17 +82,17 @@ pub(crate) struct Args {
     /// 1.
     #[arg(long, value_name = "X", value_parser = numbers::scale, default_value_t = 1.0)]
     scale: f64,
-    /// An older scorecard: report what has become better or worse since.
+    /// Older scorecard: report which checks have become better or worse since.
     #[arg(long, value_name = "OLD.json")]
     baseline: Option<PathBuf>,
-    /// Also measure CPU time per ACK frame and compare it with the reference's. It depends on the
-    /// machine, so the scorecard includes it only on request.
+    /// Also measure the CPU time per ACK frame and compare it with the reference's. The time
+    /// depends on the machine, so the scorecard includes it only on request.
     #[arg(long)]
     cpu: bool,
     /// Folder of results.
     #[arg(long, value_name = "DIR", default_value = RESULTS)]
     results: PathBuf,
-    /// Runs at once. [default: one per core]
+    /// Number of concurrent runs. [default: one per core]
     #[arg(long, value_name = "N", value_parser = numbers::jobs)]
     jobs: Option<NonZero<usize>>,
     /// List the thresholds with their reasons, and judge nothing.
@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::run(format!("{worse} checks became worse than in the baseline")));
     }
     if card.cpu.as_ref().is_some_and(|cpu| cpu.verdict == Verdict::Fail) {
-        return Err(Failure::run("CPU time per ACK frame is beyond its threshold"));
+        return Err(Failure::run("the CPU time per ACK frame is above its threshold"));
     }
     match (card.verdict(), card.counts.failed) {
         (Verdict::Fail, failed) => Err(Failure::run(format!("{failed} criteria failed"))),
@@ -219,7 +219,7 @@ fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorec
     let missing = plan.runs.len() - results.len();
     if missing > 0 {
         return Err(Failure::run(format!(
-            "{missing} of {} runs in User-Mode Linux ended without a result, see above",
+            "{missing} of {} runs in User-Mode Linux ended without a result; the reasons are above",
             plan.runs.len()
         )));
     }

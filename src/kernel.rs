@@ -49,7 +49,7 @@ impl Kernel {
             (Self::Host, Err(e)) => Err(Failure::run(e)),
             (Self::Auto, Err(e)) => {
                 output::say(format!(
-                    "this kernel has no usable netem ({e}): booting User-Mode Linux"
+                    "this kernel has no usable netem ({e}), so fathom boots User-Mode Linux"
                 ));
                 Ok(true)
             }
@@ -75,6 +75,9 @@ pub(crate) fn in_guest(words: &[&OsStr]) -> Result<(), Failure> {
     })?;
     match code {
         0 => Ok(()),
-        code => Err(Failure { line: "the run in User-Mode Linux failed, see above".into(), code }),
+        code => Err(Failure {
+            line: "the run in User-Mode Linux failed; the reason is above".into(),
+            code,
+        }),
     }
 }

@@ -7,8 +7,8 @@ use fathom_judge::League;
 use crate::judge::read_scorecard;
 use crate::{Failure, output};
 
-/// Compare scorecards of 'fathom judge --json': a table of controllers by criterion, then each
-/// failure with the command that shows it.
+/// Compare scorecards of 'fathom judge --json': write a table of controllers by criterion, then
+/// each failure with the command that reproduces it.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   for c in cubic reno vegas; do fathom judge $c --json $c.json; done

@@ -42,8 +42,8 @@ use fathom_cc::catalogue::{self, Algorithm};
 use fathom_papers::PAPERS;
 
 const FILES: &str = "\
-Options that name a file accept '-' for standard output, one per command.
-Symbolic links are followed, file modes kept, devices and FIFOs written in
+One option per command that names a file accepts '-' for standard output. Symbolic
+links are followed, file modes are kept, and devices and FIFOs are written in
 place. Exit codes: 1: failure, 2: invalid input, 130: interrupted.";
 
 /// Delay-based congestion controllers for QUIC, and a laboratory to compare them.

@@ -44,7 +44,7 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 Closed loop: each of -c connections keeps -m requests in flight. Open loop
 (--rate, --model, --trace): each request has a start time, and its response
-time counts from there, even if the client is late or all connections are busy.
+time counts from that time, even if the client is late or all connections are busy.
 Percentiles of a closed loop suffer from coordinated omission: use an open loop
 to measure response times.
 
@@ -54,7 +54,7 @@ SSLKEYLOGFILE names a file for TLS secrets, as in browsers. The first Ctrl-C
 stops the run and prints the results so far, the second exits at once.
 
 Exit code 0: responses were measured; 1: no request completed with a status
-below 400, more failed than --max-failed allows, or a file could not be
+below 400, more requests failed than --max-failed allows, or a file could not be
 written (the results are printed first); 2: invalid arguments.")]
 pub(crate) struct Args {
     /// URLs to request; several URLs of one server are requested in turn.
@@ -64,12 +64,13 @@ pub(crate) struct Args {
     #[arg(long, default_value_t)]
     stack: Stack,
     /// Timestamp extension for one-way delays: any (SYNC_TIMESTAMP with ACK frames, or TIMESTAMP if
-    /// the server supports only that), lean or paper (SYNC_TIMESTAMP only; paper: on every packet),
-    /// timestamp (TIMESTAMP only), receive (ACK_RECEIVE_TIMESTAMPS only) or off (the unmodified
-    /// stack).
+    /// the server supports no other), lean (SYNC_TIMESTAMP with ACK frames), paper (SYNC_TIMESTAMP
+    /// on every packet), timestamp (TIMESTAMP only), receive (ACK_RECEIVE_TIMESTAMPS only) or off
+    /// (the unmodified stack).
     #[arg(long, value_name = "MODE", default_value_t)]
     timestamps: Timestamps,
-    /// Connections; in an open loop, the maximum. [default: 1; 100 in an open loop]
+    /// Number of connections; in an open loop, the maximum number. [default: 1; 100 in an open
+    /// loop]
     #[arg(short = 'c', long, value_name = "N", value_parser = numbers::whole::<usize>(CONCURRENCY))]
     clients: Option<usize>,
     /// Concurrent requests on each connection.
@@ -90,8 +91,8 @@ pub(crate) struct Args {
     /// Seed of random arrival times and response sizes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
-    /// Exit with 1 if more than this fraction of the measured requests failed, such as 1%. By
-    /// default, only if none completed.
+    /// Exit with 1 if more than this fraction of the measured requests failed, such as 1%. Without
+    /// this option, exit with 1 only if no request completed.
     #[arg(long, value_name = "PART", value_parser = parse_part)]
     max_failed: Option<f64>,
     /// Request a SHA-256 digest of each body (RFC 9530) and verify it; a missing or different
@@ -117,12 +118,12 @@ struct Open {
     /// Distribution of the gaps between requests: poisson or even. [default: poisson]
     #[arg(long, value_name = "HOW", requires = "rate")]
     spacing: Option<Spacing>,
-    /// Web traffic model: packmime=RATE, in requests per second. Requests /bytes/N from the URL's
-    /// server.
+    /// Web traffic model: packmime=RATE, with RATE in requests per second. The client requests
+    /// /bytes/N from the URL's server.
     #[arg(long, value_name = "MODEL", conflicts_with = "trace", value_parser = parse_model)]
     model: Option<f64>,
-    /// Replay requests from a file: lines of seconds,path in order of time. The URL names the
-    /// server.
+    /// Replay requests from a file with lines of the form seconds,path in order of time. The URL
+    /// names the server.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// fresh: a new connection for each request; persistent: reuse idle connections. [default:
@@ -141,10 +142,12 @@ struct Server {
     /// Send a header field with each request: 'Name: value'. May be given several times.
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = parse_header)]
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// Send the requests of fresh connections in 0-RTT, with session tickets of earlier ones.
+    /// Send the requests of fresh connections in 0-RTT, with session tickets of earlier
+    /// connections.
     #[arg(long)]
     zero_rtt: bool,
-    /// Flow control window of each response in MiB: the maximum amount of it in flight.
+    /// Flow control window of each response in MiB, which limits the data of the response in
+    /// flight.
     #[arg(long, value_name = "MIB", default_value_t = STREAM_WINDOW >> 20, value_parser = numbers::whole::<u64>(1..=4096))]
     stream_window: u64,
 }
@@ -184,11 +187,12 @@ fn parse_header(s: &str) -> Result<(HeaderName, HeaderValue), Invalid> {
     let wrong = |problem: &'static str| Invalid::value(s, problem).hint("write 'Name: value'");
     let (name, value) = s.split_once(':').ok_or_else(|| wrong("has no colon"))?;
     let name: HeaderName =
-        name.trim().parse().map_err(|_| wrong("does not begin with the name of a field"))?;
+        name.trim().parse().map_err(|_| wrong("does not begin with a field name"))?;
     // HTTP/3 does not have some of these fields; others follow from the URL or the body (RFC 9114
     // §4.3.1).
     if HOP_BY_HOP.contains(&name) || [CONTENT_LENGTH, HOST].contains(&name) {
-        let problem = "is not sent in HTTP/3, or follows from the URL or the body";
+        let problem = "cannot be set: HTTP/3 does not allow the field, or the URL or body \
+            determines it";
         return Err(Invalid::value(name.as_str(), problem).hint("leave it out"));
     }
     Ok((name, HeaderValue::from_str(value.trim()).map_err(|_| wrong("has an invalid value"))?))
@@ -227,7 +231,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let (stop_sender, stop) = watch::channel(false);
         serve::stop_on_signal(
             stop_sender,
-            "stopping; results so far follow; Ctrl-C again to end at once",
+            "stopping: the results so far follow; press Ctrl-C again to end at once",
         );
         let watch = |progress: &Progress| {
             draw(&bar, progress, by_time, warm_up);
@@ -238,9 +242,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     bar.finish_and_clear();
     let outcome = outcome.map_err(|e| match &e {
         LoadError::Config(_) | LoadError::Stack(_) | LoadError::Trust(_) => Failure::input(e),
-        LoadError::Unreachable(_, why) if why.is_untrusted_certificate() => {
-            Failure::run(format!("{e}; name its root with --ca, or accept any with --insecure"))
-        }
+        LoadError::Unreachable(_, why) if why.is_untrusted_certificate() => Failure::run(format!(
+            "{e}; name the server's root certificate with --ca, or accept any \
+                certificate with --insecure"
+        )),
         e => Failure::run(e),
     })?;
     write_results(args, text, &load, &outcome, &tail)?;
@@ -261,12 +266,15 @@ fn described(args: &Args, config: &LoadConfig) -> String {
         Traffic::Open(_, None) => "fresh connections".to_owned(),
         Traffic::Open(_, Some(kept)) => {
             format!(
-                "up to {} connections, {} requests at once on each",
+                "up to {} connections with {} concurrent requests each",
                 kept.connections, kept.streams
             )
         }
         Traffic::Closed(kept, _) => {
-            format!("{} connections, {} requests at once on each", kept.connections, kept.streams)
+            format!(
+                "{} connections with {} concurrent requests each",
+                kept.connections, kept.streams
+            )
         }
     };
     format!("{arrivals}, {connections}; {}, timestamps {}", config.stack, config.timestamps)
@@ -297,7 +305,8 @@ impl Tail {
         if self.waited.is_none() && progress.open > 0 {
             self.open = progress.open;
             output::say(format!(
-                "the measured time is over, {} requests are open: waiting for them, for up to {} s (--timeout)",
+                "the measured time is over; waiting for {} open requests, for up to {} s \
+                 (--timeout)",
                 self.open,
                 self.timeout.as_secs_f64()
             ));
@@ -311,7 +320,8 @@ impl Tail {
     fn text(&self) -> Option<String> {
         let waited = self.waited?.as_secs_f64();
         Some(format!(
-            "{waited:.1} s after the measured time for {} open requests, at most --timeout {} s each",
+            "{waited:.1} s after the measured time for {} open requests, each at most {} s \
+             (--timeout)",
             self.open,
             self.timeout.as_secs_f64()
         ))
@@ -396,7 +406,7 @@ fn config(args: &Args) -> Result<LoadConfig, Failure> {
     let open = args.open.rate.is_some() || args.open.model.is_some() || args.open.trace.is_some();
     if !open && args.open.connections.is_some() {
         return Err(Failure::input(
-            "--connections is for open loops; add --rate, --model or --trace",
+            "--connections applies only to open loops; add --rate, --model or --trace",
         ));
     }
     let clients =
@@ -404,7 +414,7 @@ fn config(args: &Args) -> Result<LoadConfig, Failure> {
     let kept = PoolSize { connections: clients, streams: args.streams };
     if clients.checked_mul(args.streams).is_none_or(|places| !(1..=1_000_000).contains(&places)) {
         return Err(Failure::input(
-            "-c times -m is the number of requests at once; write 1 to 1000000",
+            "the number of concurrent requests (-c times -m) is out of range; write 1 to 1000000",
         ));
     }
     args.server.client.check(std::slice::from_ref(&authority))?;
@@ -439,7 +449,7 @@ type Arrivals = Box<dyn Iterator<Item = Arrival> + Send>;
 fn arrivals(args: &Args, origin: &Origin, urls: Vec<Uri>) -> Result<Arrivals, Failure> {
     if args.open.rate.is_none() && urls.len() > 1 {
         return Err(Failure::input(
-            "a model or a trace chooses the paths; write one URL, to name the server",
+            "a model or a trace chooses the paths, so only the server is needed; write one URL",
         ));
     }
     if let Some(rate) = args.open.model {

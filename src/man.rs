@@ -22,7 +22,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, mut cli: clap::Command) -> Result<(), Failure> {
     let folder = &args.folder;
     fs::create_dir_all(folder).map_err(|e| {
-        Failure::input(format!("'{}' cannot be made: {e}; name a folder", folder.display()))
+        Failure::input(format!("'{}' cannot be created: {e}; name a folder", folder.display()))
     })?;
     // Gives each command its full name, including the commands above it.
     cli.build();

@@ -14,13 +14,13 @@ use crate::{Failure, output};
   fathom new-controller mine
   fathom new-controller mine --fathom ~/src/fathom
 
-Writes own/NAME in the clone: a small controller to start from, its tests, a
-program that is fathom with this controller, and a README with the steps to
-the scorecard. Git ignores the folder: make it a repository of its own.")]
+Creates own/NAME in the clone: a small controller to start from, its tests, a
+fathom program that includes the controller, and a README with the steps to a
+scorecard. Git ignores the folder, so make it a repository of its own.")]
 pub(crate) struct Args {
-    /// The controller's name: lower-case letters, digits and hyphens, a letter first.
+    /// The controller's name: lower-case letters, digits and hyphens, beginning with a letter.
     name: String,
-    /// A clone of Fathom. [default: the one that the current directory is in]
+    /// A clone of Fathom. [default: the clone that contains the current directory]
     #[arg(long, value_name = "DIR")]
     fathom: Option<PathBuf>,
 }
@@ -73,8 +73,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let within = env::current_dir().is_ok_and(|here| here.starts_with(&clone));
     let go = if within { String::new() } else { format!("  cd {}\n", clone.display()) };
     output::print(&format!(
-        "'{}' is written: the decision is in src/lib.rs, all else in README.md. Next:\n{go}  \
-         cargo test --release -p {name}{FEATURES}\n  cargo run --release -p {name}{FEATURES} -- judge {name}\n",
+        "'{}' is written. src/lib.rs contains the controller's decision, and README.md explains \
+         the rest. Next:\n{go}  cargo test --release -p {name}{FEATURES}\n  cargo run --release -p \
+         {name}{FEATURES} -- judge {name}\n",
         made.display()
     ))
 }
@@ -83,7 +84,8 @@ fn check_name(name: &str) -> Result<(), Failure> {
     let shown = output::plain(name);
     if !catalogue::is_name(name) || name.len() > LONGEST {
         return Err(Failure::input(format!(
-            "'{shown}' is not a valid name for a controller; use lower-case letters, digits and hyphens, a letter first, {LONGEST} at most"
+            "'{shown}' is not a valid name for a controller; use at most {LONGEST} lower-case \
+             letters, digits and hyphens, beginning with a letter"
         )));
     }
     if catalogue::find(name).is_ok() {
@@ -105,7 +107,7 @@ fn clone(named: Option<&Path>) -> Result<PathBuf, Failure> {
     match named {
         Some(dir) => Some(dir).filter(is_clone).map(Path::to_owned).ok_or_else(|| {
             Failure::input(format!(
-                "--fathom '{}': there is no clone of Fathom; name the folder of one",
+                "--fathom '{}': the folder is not a clone of Fathom; name the folder of a clone",
                 dir.display()
             ))
         }),
@@ -114,7 +116,8 @@ fn clone(named: Option<&Path>) -> Result<PathBuf, Failure> {
             .and_then(|here| here.ancestors().find(is_clone).map(Path::to_owned))
             .ok_or_else(|| {
                 Failure::input(
-                    "this folder is not in a clone of Fathom; change to a clone, or name it with --fathom DIR",
+                    "the current folder is not in a clone of Fathom; change to a clone, or name a \
+                     clone with --fathom DIR",
                 )
             }),
     }

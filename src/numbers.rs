@@ -52,6 +52,6 @@ pub(crate) fn scale(s: &str) -> Result<f64, Invalid> {
 pub(crate) fn address(s: &str) -> Result<SocketAddr, Invalid> {
     s.trim().parse().map_err(|_| {
         Invalid::value(s, "is not an address")
-            .hint("write one with its port, such as 127.0.0.1:4433 or [::]:4433")
+            .hint("write an address with its port, such as 127.0.0.1:4433 or [::]:4433")
     })
 }

@@ -55,10 +55,11 @@ pub(crate) fn check(files: &[FileOption<'_>]) -> Result<Text, Failure> {
             return Err(Failure::input(match target {
                 Target::Stdout => {
                     format!(
-                        "{other} and {option} are both '-': standard output takes one; name a file for the other"
+                        "{other} and {option} are both '-', but standard output takes only one; \
+                         name a file for the other"
                     )
                 }
-                _ => format!("{other} and {option} name the same file; give each its own"),
+                _ => format!("{other} and {option} name the same file; name two different files"),
             }));
         }
         taken.push((option, target));

@@ -5,8 +5,8 @@ use fathom_netsim::path::PathSpec;
 
 use crate::Failure;
 
-/// Options of a path. An option without 'up-' applies to both directions; one with 'up-' only to
-/// the direction from clients to servers.
+/// Options of a path. An option without 'up-' applies to both directions; an option with 'up-'
+/// applies only to the direction from clients to servers.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(skip)]
 #[command(next_help_heading = "Path")]
@@ -31,13 +31,13 @@ pub(crate) struct PathArgs {
     /// Fraction of packets that are lost, such as 1%, or lost in bursts: bursts:loss=1%,length=4.
     #[arg(long, value_name = "PART")]
     loss: Option<String>,
-    /// Random extra delay: 5ms (uniform, up to 5 ms), normal:5ms, exponential:5ms; with ',reorder'
-    /// packets overtake each other.
+    /// Random extra delay: 5ms (uniform, up to 5 ms), normal:5ms, exponential:5ms; with ',reorder',
+    /// packets may overtake each other.
     #[arg(long, value_name = "TIME")]
     jitter: Option<String>,
-    /// Fraction of packets that skip the propagation delay and so overtake others: 1%. With a
-    /// distance, such as 1%,distance=3, they arrive after this many later packets instead (or after
-    /// within=50ms).
+    /// Fraction of packets that skip the propagation delay and so overtake other packets, such as
+    /// 1%. With a distance, such as 1%,distance=3, these packets arrive after that number of later
+    /// packets instead, or after a time limit, such as within=50ms.
     #[arg(long, value_name = "PART")]
     reorder: Option<String>,
     /// Fraction of packets that are duplicated.
@@ -53,9 +53,9 @@ pub(crate) struct PathArgs {
     /// marked).
     #[arg(long, value_name = "HOW")]
     ecn: Option<String>,
-    /// A change at a set time: blackout:2s@10s, 'blackout:100ms@5s every 15s', hold:200ms@10s
-    /// (packets are kept, then arrive together), mtu:1250@20s, rate:5Mbps@10s, up-rate:1Mbps@10s,
-    /// rtt:100ms@10s. May be given several times.
+    /// Change of the path at a given time: blackout:2s@10s, 'blackout:100ms@5s every 15s',
+    /// hold:200ms@10s (packets are kept, then arrive together), mtu:1250@20s, rate:5Mbps@10s,
+    /// up-rate:1Mbps@10s, rtt:100ms@10s. May be given several times.
     #[arg(long = "event", alias = "fault", value_name = "EVENT")]
     events: Vec<String>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(crate) struct PathArgs {
 /// Options for the direction from clients to servers, if it differs.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(skip)]
-#[command(next_help_heading = "Path from clients to servers, if it differs")]
+#[command(next_help_heading = "Path from clients to servers, if different")]
 struct Up {
     #[arg(long, value_name = "TIME")]
     up_delay: Option<String>,

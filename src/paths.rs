@@ -16,12 +16,13 @@ use crate::{Failure, numbers, output};
   fathom compare --path lte --rtt 80ms
   fathom link --listen 127.0.0.1:4434 --to 127.0.0.1:4433 --trace lte.trace --rtt 50ms
 
-A path's options are those of 'fathom compare' and 'fathom link'; an option that
-is given there overrides the path's own.")]
+The options of a path are those of 'fathom compare' and 'fathom link'. An option
+given there overrides the option of the path.")]
 pub(crate) struct Args {
     /// Show only this path.
     name: Option<String>,
-    /// Write a model's trace in Mahimahi's format instead: lte, wifi or leo.
+    /// Write a trace of this model (lte, wifi or leo) in Mahimahi's format, instead of listing the
+    /// paths.
     #[arg(long, value_name = "MODEL", conflicts_with = "name")]
     trace: Option<String>,
     /// Length of the trace.

@@ -33,19 +33,20 @@ docs.trafficserver.apache.org quic.rocks f5quic.com";
   fathom probe --public --json endpoints.json
 
 Each server gets one connection that offers the transport parameters of
-SYNC_TIMESTAMP and TIMESTAMP, and a few GETs on it, one after the other; bodies
-are cut short. If that fails, a second connection without the parameters shows
-whether they are the cause. Several servers are probed concurrently, each with
+SYNC_TIMESTAMP and TIMESTAMP. On this connection, the client sends a few GET
+requests, one after the other, and reads only the beginning of large bodies. If the
+connection fails, a second connection without the parameters shows whether the
+parameters are the cause. Several servers are probed concurrently, each with
 one connection at a time.
 
-Exit code 0: every server was reached and none refuses the parameters; 1:
-one was not reached, or refuses them.")]
+Exit code 0: every server was reached and none refuses the parameters; 1: a
+server was not reached, or refuses the parameters.")]
 pub(crate) struct Args {
     /// Servers: HOST, HOST:PORT or https://HOST:PORT/PATH.
     #[arg(value_name = "HOST", required_unless_present = "public")]
     hosts: Vec<String>,
-    /// Also probe the public endpoints that interop testers use. They belong to others: do not run
-    /// this in a loop.
+    /// Also probe the public endpoints that interop testers use. These servers belong to others, so
+    /// do not probe them in a loop.
     #[arg(long)]
     public: bool,
     /// GET requests per connection, 1 to 20.
@@ -106,7 +107,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         n => {
             let all = answers.len();
             let hint = if errors.iter().any(|error| error.is_untrusted_certificate()) {
-                "; for a certificate that is not trusted, name its root with --ca, or accept any with --insecure"
+                "; if a certificate is not trusted, name its root certificate with --ca, or accept \
+                 any certificate with --insecure"
             } else {
                 ""
             };

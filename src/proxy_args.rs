@@ -22,20 +22,21 @@ pub(crate) struct ProxyArgs {
     /// (HTTP/2 or HTTP/1.1, TLS 1.3) or h2c://HOST:PORT (HTTP/2 without TLS).
     #[arg(long, value_name = "URL")]
     proxy: Option<Upstream>,
-    /// Proxy only paths under this one; others are answered from --root.
+    /// Proxy only paths below this path; other paths are answered from --root.
     #[arg(long, value_name = "PATH", requires = "proxy", default_value = "/", value_parser = path)]
     proxy_path: String,
     /// Root certificates in PEM for an https upstream, instead of the platform's.
     #[arg(long, value_name = "FILE", requires = "proxy")]
     proxy_ca: Option<PathBuf>,
-    /// Maximum concurrent requests, and connections, to the upstream server; a client prefix may
-    /// have a quarter of them. Further requests wait up to five seconds.
+    /// Maximum number of concurrent requests, and of connections, to the upstream server; a client
+    /// prefix may use a quarter of them. Further requests wait up to five seconds.
     #[arg(long, value_name = "N", requires = "proxy", default_value_t = 512, value_parser = numbers::whole::<usize>(1..=100_000))]
     proxy_requests: usize,
-    /// Timeout for the upstream server's response header, and between two parts of its body.
+    /// Timeout for the upstream server's response header, and for each wait between two parts of
+    /// its body.
     #[arg(long, value_name = "TIME", requires = "proxy", default_value = "60s", value_parser = parse_nonzero_duration)]
     proxy_timeout: Duration,
-    /// Maximum size of a request body in MiB; larger ones get 413.
+    /// Maximum size of a request body in MiB; larger bodies get status 413.
     #[arg(long, value_name = "MIB", requires = "proxy", default_value_t = 100, value_parser = numbers::whole::<u64>(0..=1 << 20))]
     max_request_body: u64,
 }
@@ -48,7 +49,7 @@ fn path(s: &str) -> Result<String, Invalid> {
     if plain && !dots {
         Ok(s.to_owned())
     } else {
-        Err(Invalid::value(s, "is not a path").hint("write one such as /api"))
+        Err(Invalid::value(s, "is not a path").hint("write a path such as /api"))
     }
 }
 
@@ -68,7 +69,8 @@ impl ProxyArgs {
     ) -> Result<Site, Failure> {
         let Some(upstream) = &self.proxy else { return Ok(site) };
         if root && self.proxy_path == "/" {
-            let line = "--proxy answers all paths and leaves none to --root; name the paths to proxy, such as --proxy-path /api";
+            let line = "--proxy answers all paths, so --root would serve none; name the paths to \
+                proxy, such as --proxy-path /api";
             return Err(Failure::input(line));
         }
         if self.proxy_ca.is_some() && !upstream.uses_tls() {

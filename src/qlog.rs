@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(m) = summary.malformed {
         let (records, first, why) = (m.records, m.first, output::plain(&m.why.to_string()));
         output::say(format!(
-            "skipped {records} unreadable records, the first is number {first}: {why}"
+            "skipped {records} unreadable records; the first of them is record {first}: {why}"
         ));
     }
     Ok(())

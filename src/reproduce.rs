@@ -20,30 +20,31 @@ use crate::{Failure, numbers, output, plan};
   fathom reproduce sync-tcp --table 1 --figure 3-4,7 --report sync.html
   fathom reproduce dca --only-stored --json -
 
-Finished runs are stored at once, where 'fathom plan run' stores them too. A stopped reproduction continues where it was.")]
+Finished runs are stored at once, in the same place as by 'fathom plan run'. A stopped reproduction continues where it stopped.")]
 pub(crate) struct Args {
     /// The paper's name.
     paper: Option<String>,
-    /// A figure of the paper as listed, or several: 4,7-9. May be given several times. [default:
+    /// One or several figures of the paper, as listed: 4,7-9. May be given several times. [default:
     /// all figures and tables]
     #[arg(long = "figure", value_name = "F")]
     figures: Vec<String>,
-    /// A table of the paper, or several, in the form of --figure.
+    /// One or several tables of the paper, written as for --figure.
     #[arg(long = "table", value_name = "T")]
     tables: Vec<String>,
-    /// Factor for the time or the responses of every run, for a quick look: above 0 and at most 1.
+    /// Factor for the duration or the number of responses of every run, for a quick look: above 0
+    /// and at most 1.
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = numbers::scale)]
     scale: f64,
-    /// Repetitions, instead of each study's.
+    /// Number of seeds, instead of each study's number.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=study::MOST_SEEDS))]
     seeds: Option<u64>,
-    /// Stack of both ends, instead of each study's (see 'fathom stacks').
+    /// Stack of both endpoints, instead of each study's stack (see 'fathom stacks').
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
     /// Folder of results; each study has a folder of its own in it.
     #[arg(long, value_name = "DIR", default_value = plan::RESULTS)]
     results: PathBuf,
-    /// Runs at once. [default: one per core]
+    /// Number of concurrent runs. [default: one per core]
     #[arg(long, value_name = "N", value_parser = numbers::jobs)]
     jobs: Option<NonZero<usize>>,
     /// List tables and figures with their costs; run nothing.
@@ -98,7 +99,7 @@ fn print_list(
     if of_one {
         let names: Vec<&str> = papers.iter().map(|paper| paper.name).collect();
         return Err(Failure::input(format!(
-            "name the paper, before these options: one of {}",
+            "these options need a paper; name one before them: {}",
             names.join(", ")
         )));
     }
@@ -116,7 +117,7 @@ fn check_files(paper: &Paper, args: &Args) -> Result<output::Text, Failure> {
         let figures = folder.join("figures");
         std::fs::create_dir_all(&figures).map_err(|e| {
             Failure::input(format!(
-                "cannot make '{}': {e}; name a folder you can write to",
+                "cannot create '{}': {e}; name a folder you can write to",
                 figures.display()
             ))
         })?;
@@ -141,7 +142,8 @@ fn look_up(
     let ran: Vec<_> = work.into_iter().map(load).collect();
     if ran.iter().all(|(_, results)| results.is_empty()) {
         return Err(Failure::input(format!(
-            "'{}' has no results of {} at this scale, on this stack; leave out --only-stored to run it",
+            "'{}' has no results of {} at this scale on this stack; leave out --only-stored to \
+             execute the runs",
             args.results.display(),
             paper.name
         )));

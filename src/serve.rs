@@ -58,7 +58,8 @@ pub(crate) struct Args {
     /// Listen for HTTP/3 only, even with --cert.
     #[arg(long)]
     no_tcp: bool,
-    /// Port that Alt-Svc names, if clients reach HTTP/3 on another port than that of --listen.
+    /// Port that Alt-Svc announces, if clients reach HTTP/3 on another port than the one in
+    /// --listen.
     #[arg(long, value_name = "PORT", conflicts_with = "no_tcp", value_parser = numbers::whole::<u16>(1..=65_535))]
     alt_svc_port: Option<u16>,
     /// Directory of files to serve.
@@ -72,9 +73,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARES", default_value = "cubic")]
     controller: ControllerShares,
     /// Timestamp extension for one-way delays: any (SYNC_TIMESTAMP with ACK frames, or TIMESTAMP if
-    /// the client supports only that), lean or paper (SYNC_TIMESTAMP only; paper: on every packet),
-    /// timestamp (TIMESTAMP only), receive (ACK_RECEIVE_TIMESTAMPS only) or off. Not for native
-    /// controllers.
+    /// the client supports no other), lean (SYNC_TIMESTAMP with ACK frames), paper (SYNC_TIMESTAMP
+    /// on every packet), timestamp (TIMESTAMP only), receive (ACK_RECEIVE_TIMESTAMPS only) or off.
+    /// Not for native controllers.
     #[arg(long, value_name = "MODE", default_value_t)]
     timestamps: Timestamps,
     /// Certificate chain in PEM.
@@ -101,29 +102,30 @@ pub(crate) struct Args {
     /// Maximum number of qlog files; further connections are not logged.
     #[arg(long, value_name = "N", requires = "qlog", default_value_t = LogLimits::default().files, value_parser = numbers::whole::<u64>(1..=1_000_000_000))]
     qlog_files: u64,
-    /// Maximum size of all qlog files in megabytes; open logs are then truncated.
+    /// Maximum size of all qlog files in megabytes; at this size, open logs are truncated.
     #[arg(long, value_name = "MB", requires = "qlog", default_value_t = LogLimits::default().bytes / 1_000_000, value_parser = numbers::whole::<u64>(1..=1_000_000_000))]
     qlog_mb: u64,
     /// Time that open responses have to finish after the first Ctrl-C.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
-    /// Maximum concurrent connections; further ones are refused.
+    /// Maximum number of concurrent connections; further connections are refused.
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections, value_parser = numbers::whole::<usize>(1..=10_000_000))]
     max_connections: usize,
-    /// Memory for unacknowledged response data of all connections, in MiB. Slow clients are closed
-    /// before they exhaust it.
+    /// Memory for unacknowledged response data of all connections, in MiB. Connections of slow
+    /// clients are closed before this memory is exhausted.
     #[arg(long, value_name = "MIB", default_value_t = Limits::default().unacknowledged >> 20, value_parser = numbers::whole::<u64>(1..=1 << 20))]
     response_memory: u64,
-    /// Maximum concurrent connections per client prefix; further ones are refused. By default
-    /// a fiftieth of --max-connections, and no limit for loopback and private addresses. Raise it
-    /// behind a proxy with a public address, which all clients then share.
+    /// Maximum number of concurrent connections per client prefix; further connections are refused.
+    /// The default is a fiftieth of --max-connections, and no limit for loopback and private
+    /// addresses. Raise this limit behind a proxy with a public address, because all clients then
+    /// share that address.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>(1..=10_000_000))]
     max_per_client: Option<usize>,
     /// Prefix lengths of IPv4 and IPv6 addresses that identify a client.
     #[arg(long, value_name = "V4,V6", default_value_t)]
     client_prefix: ClientPrefix,
-    /// New connections per second above which clients must validate their address with a Retry,
-    /// which costs one round trip. 0: always.
+    /// Number of new connections per second above which clients must validate their address with a
+    /// Retry packet, which costs one round trip. With 0, clients must always validate.
     #[arg(long, value_name = "N", default_value_t = Limits::default().unvalidated_per_second, value_parser = numbers::whole::<u32>(0..=1_000_000))]
     retry_above: u32,
     /// Idle timeout of a connection (max_idle_timeout).
@@ -135,8 +137,8 @@ pub(crate) struct Args {
     /// Close a connection that has sent no complete request for this long, whatever else it sends.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_nonzero_duration)]
     request_timeout: Duration,
-    /// Accept 0-RTT requests from returning clients, which saves a round trip; tickets are
-    /// single-use against replay. Not on quiche.
+    /// Accept 0-RTT requests from returning clients, which saves a round trip. Session tickets are
+    /// single-use to prevent replay. Not available on quiche.
     #[arg(long)]
     zero_rtt: bool,
     #[command(flatten)]
@@ -289,7 +291,11 @@ async fn serve(args: &Args, settings: Settings) -> Result<(), Failure> {
         watch_identity(files, server.identity(), Arc::clone(&metrics));
     }
     let (stop_sender, stop) = watch::channel(false);
-    stop_on_signal(stop_sender, "stopping: open responses may finish; Ctrl-C again to end at once");
+    stop_on_signal(
+        stop_sender,
+        "stopping: open responses may finish; press Ctrl-C again to end at \
+        once",
+    );
     announce(args, server.address(), tcp, key_hash);
     if let Some(at) = args.metrics {
         let scrape = Scrape::bind(at, metrics).await.map_err(Failure::input)?;
@@ -392,7 +398,8 @@ fn watch_identity(files: IdentityFiles, identity: ServedIdentity, metrics: Arc<M
 fn report_logs(counts: &fathom_qlog::LogCounts) {
     let fathom_qlog::LogCounts { files, events, dropped, refused, failed, .. } = counts;
     output::say(format!(
-        "qlog: {files} files, {events} events; {dropped} events dropped, {failed} files failed"
+        "qlog: {files} files with {events} events; {dropped} events dropped, {failed} files could \
+         not be written"
     ));
     if *refused > 0 {
         output::say(format!(

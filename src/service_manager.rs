@@ -28,7 +28,8 @@ pub(crate) fn sockets() -> Result<Option<BoundSockets>, Failure> {
             return Err(Failure::input(line));
         };
         if more {
-            let line = "LISTEN_FDS has two sockets of one kind; one server takes one of UDP and one of TCP";
+            let line = "LISTEN_FDS has two sockets of the same kind; a server takes one UDP socket \
+                and one TCP socket";
             return Err(Failure::input(line));
         }
     }

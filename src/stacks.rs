@@ -10,7 +10,7 @@ use crate::{Failure, output};
 #[command(after_help = "Example:
   fathom stacks
 
-'shaping' means that a shaping socket provides what the stack itself lacks;
+'shaping' means that a shaping socket provides a feature that the stack itself lacks;
 docs/stacks.md compares the stacks.")]
 pub(crate) struct Args {}
 

@@ -24,11 +24,12 @@ pub(crate) fn read_or(path: &Path, else_name: &str) -> Result<String, Failure> {
     let bytes = std::fs::read(path)
         .map_err(|e| named(path, format!("{e}; name a TOML file you can read{else_name}")))?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| named(path, "it is not UTF-8 text; name a TOML file"))?;
+        .map_err(|_| named(path, "the file is not UTF-8 text; name a TOML file"))?;
     if Plan::is_blank(&text) {
         return Err(named(
             path,
-            "it is empty; write a study, as 'fathom compare --study FILE' does, or leave the file out",
+            "the file is empty; write a study, as 'fathom compare --study FILE' does, or leave the \
+             file out",
         ));
     }
     Ok(text)

@@ -52,7 +52,8 @@ fn negative(e: &clap::Error, words: &[String]) -> Option<String> {
         .map(|word| format!(" for '{word}'"));
     let of = of.unwrap_or_default();
     Some(format!(
-        "invalid value '{number}'{of}: it is negative; write it without the minus, such as {}",
+        "invalid value '{number}'{of}: the number is negative; write it without the minus sign, \
+         such as {}",
         &number[1..]
     ))
 }

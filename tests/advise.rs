@@ -24,7 +24,10 @@ fn advise_turns_logs_into_a_scenario_and_advice() {
     assert!(text(&seen.stdout).contains("Classes of clients"), "{}", text(&seen.stdout));
     let written = std::fs::read_to_string(&scenario).unwrap();
     assert!(
-        written.starts_with("# What 4 connections of 4 files show (4 filled their path)\n"),
+        written.starts_with(
+            "# Summary of 4 connections in 4 files (4 connections filled their \
+            path)\n"
+        ),
         "{written}"
     );
     let few = ["--controllers", "vegas", "--seeds", "2", "--responses", "4"];
@@ -59,12 +62,12 @@ fn invalid_advise_input_gives_one_line_with_a_hint() {
     for (args, says) in [
         (vec![], "name logs, --from-scenario FILE or a path"),
         (vec!["/nowhere.qlog"], "'/nowhere.qlog' cannot be read"),
-        (vec![LOGS, "--rtt", "20ms"], "LOGS: they have their paths"),
+        (vec![LOGS, "--rtt", "20ms"], "LOGS: the logs determine the paths"),
         (vec![LOGS, "--controllers", "speed", "--dry-run"], "--controllers: "),
         (vec![LOGS, "--workload", "nothing", "--dry-run"], "--workload: "),
         (vec!["--from-scenario", &wrong], "line 2: "),
         (vec![&table], "line 2: rtt_ms: 'fast'"),
-        (vec![&mute], "shows no path: of its 1 connections"),
+        (vec![&mute], "describes no path: of its 1 connections"),
         (vec!["--path", "lte", "--dry-run"], "--dry-run: "),
         (vec!["--path", "mars"], "mars"),
     ] {

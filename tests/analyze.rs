@@ -207,13 +207,13 @@ fn invalid_analyze_input_gives_one_line_with_a_hint() {
     std::fs::create_dir(&nothing).expect("made");
     let cases: [(&[&str], &str); 13] = [
         (&["analyze", "loss-delay", "/nowhere.qlog"], "cannot be read"),
-        (&["analyze", "loss-delay", arg(&nothing)], "name files"),
+        (&["analyze", "loss-delay", arg(&nothing)], "name such files"),
         (&["analyze", "loss-delay", &empty], "empty"),
         (&["analyze", "loss-delay", &broken], "no event"),
         (&["analyze", "loss-delay", &table], "fathom analyze response"),
         (&["analyze", "response", &odd], "total_ms"),
         (&["analyze", "compare", arg(&good)], "two files"),
-        (&["analyze", "compare", &table, "--by", "controller"], "holds a table"),
+        (&["analyze", "compare", &table, "--by", "controller"], "contains a table"),
         (&["analyze", "compare", arg(&good), "--by", "controller"], "no log names its controller"),
         (&["analyze", "loss-delay"], "FILE"),
         (&["analyze", "loss-delay", arg(&good), "--json", "/nowhere/x.json"], "folder"),

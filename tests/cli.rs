@@ -205,7 +205,7 @@ fn invalid_compare_input_gives_one_line_with_a_fix() {
         (&["--shaping", "maybe"], &["auto or off"]),
         (&["--queue", "red:min=50p,max=5p"], &["min < max", "red:"]),
         (&["--workload", "bulk", "--load", "20%"], &["load: bulk", "leave --load out"]),
-        (&["--workload", "page:30%", "--load", "20%"], &["--load", "leave one of them out"]),
+        (&["--workload", "page:30%", "--load", "20%"], &["--load", "leave out one of the two"]),
         (
             &["--workload", "media", "--responses", "20"],
             &["responses: media", "leave --responses out"],
@@ -469,7 +469,7 @@ fn reproduce_lists_papers_and_refuses_unknown_papers() {
     }
     refused(&["reproduce", "no-such-paper"], &["no-such-paper"]);
     refused(&["reproduce", "no-such-paper", "--figure", "4"], &["no-such-paper"]);
-    refused(&["reproduce", "--only-stored"], &["name the paper"]);
+    refused(&["reproduce", "--only-stored"], &["need a paper"]);
     refused(&["reproduce", "sdc", "--list", "--json", "-"], &["--list", "--json"]);
     refused(&["reproduce", "sdc", "--stack", "msquic"], &["msquic", "quinn or noq"]);
     refused(&["reproduce", "sdc", "--jobs", "0"], &["--jobs"]);
@@ -552,7 +552,7 @@ fn interrupted_study_prints_the_command_that_continues_it() {
     let mut said = BufReader::new(child.stderr.take().expect("standard error"));
     let mut line = String::new();
     said.read_line(&mut line).expect("text");
-    assert!(line.contains("runs left"), "{line}");
+    assert!(line.contains("runs to execute"), "{line}");
     let kill =
         Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     let mut rest = String::new();

@@ -169,8 +169,8 @@ fn dash_means_standard_output_and_works_once() {
     assert!(out.status.success(), "{}", text(&out.stderr));
     written(&to);
     for (one, other, says) in [
-        ("-", "-", "standard output takes one"),
-        ("-", "/dev/stdout", "standard output takes one"),
+        ("-", "-", "standard output takes only one"),
+        ("-", "/dev/stdout", "standard output takes only one"),
         ("x.json", "./x.json", "the same file"),
     ] {
         let out = analyze(

@@ -197,9 +197,11 @@ fn compare_and_plan_read_plans_alike() {
         |words: &[&str], path: &Path| fathom().args(words).arg(path).output().expect("fathom runs");
     std::fs::write(at("empty.toml"), "# nothing yet\n\n").expect("written");
     std::fs::write(at("latin.toml"), b"# caf\xe9\nseed = 1\n").expect("written");
-    for (name, says) in
-        [("empty.toml", "it is empty"), ("latin.toml", "UTF-8"), ("none.toml", "name a TOML file")]
-    {
+    for (name, says) in [
+        ("empty.toml", "the file is empty"),
+        ("latin.toml", "UTF-8"),
+        ("none.toml", "name a TOML file"),
+    ] {
         for words in [&["compare"][..], &["plan", "check"], &["plan", "run"]] {
             let out = run(words, &at(name));
             let line = text(&out.stderr);

@@ -109,11 +109,11 @@ fn invalid_names_and_folders_are_refused_in_one_line() {
         (&["tokio"], here, "package 'tokio' already"),
         (&["Mine"], here, "not a valid name for a controller"),
         (&["../mine"], here, "not a valid name for a controller"),
-        (&[&long], here, "40 at most"),
+        (&[&long], here, "at most 40"),
         (&["match"], here, "is reserved"),
         (&["native"], here, "is reserved"),
         (&["other"], there, "--fathom DIR"),
-        (&["other", "--fathom", "/nowhere"], here, "name the folder of one"),
+        (&["other", "--fathom", "/nowhere"], here, "name the folder of a clone"),
     ];
     for (args, from, hint) in cases {
         let out = new_controller(args, from);

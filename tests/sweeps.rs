@@ -92,7 +92,7 @@ fn array_tasks_together_complete_a_study() {
             "{counts}"
         );
         let (merged, said) = whole(folder);
-        assert!(said.contains("0 runs left, 20 done before"), "{said}");
+        assert!(said.contains("0 runs to execute, 20 runs already stored"), "{said}");
         assert!(merged == expected, "what tasks made together is not what one process makes");
     }
 }

@@ -68,7 +68,8 @@ pub fn is_name(text: &str) -> bool {
 pub enum ExtendError {
     /// The name cannot be part of a spec.
     #[error(
-        "'{given}' is not a valid name for a controller; use lower-case letters, digits and hyphens, a letter first"
+        "'{given}' is not a valid name for a controller; use lower-case letters, digits and \
+         hyphens, beginning with a letter"
     )]
     NoName {
         /// The invalid name.
@@ -182,7 +183,7 @@ fn read_option<'a>(
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No name was given.
-    #[error("no controller named; choose one of: {}", list(names()))]
+    #[error("no controller is named; choose one of: {}", list(names()))]
     Empty,
     /// No controller has that name.
     #[error(
@@ -218,7 +219,7 @@ pub enum SpecError {
     },
     /// The option does not accept the value.
     #[error(
-        "'{}' is not a value of option '{option}' of '{controller}'; it takes {values}",
+        "'{}' is not a value of option '{option}' of '{controller}'; the option takes {values}",
         shown(given)
     )]
     BadValue {
@@ -247,7 +248,7 @@ pub enum SpecError {
         controller: &'static str,
     },
     /// An option was given twice.
-    #[error("option '{option}' of '{controller}' is given twice; keep one")]
+    #[error("option '{option}' of '{controller}' is given twice; give it once")]
     Duplicate {
         /// Name of the controller.
         controller: &'static str,

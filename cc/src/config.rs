@@ -9,7 +9,7 @@ use crate::event::Start;
 
 /// Error: a controller needs signals that the stack or the peer does not provide.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("controller '{controller}' needs {}, which is not offered here; {hint}", signals.names().join(" and "))]
+#[error("controller '{controller}' needs {}, which this stack or peer does not provide; {hint}", signals.names().join(" and "))]
 pub struct Missing {
     /// Name of the controller.
     pub controller: &'static str,

@@ -50,7 +50,7 @@ fn every_controller_option_value_round_trips() {
 #[test]
 fn controller_spec_errors_suggest_a_fix() {
     let known = CATALOGUE.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
-    assert_eq!(error(""), format!("no controller named; choose one of: {known}"));
+    assert_eq!(error(""), format!("no controller is named; choose one of: {known}"));
     assert_eq!(
         error("snyc"),
         format!("unknown controller 'snyc' (did you mean 'sync'?); known: {known}")
@@ -71,7 +71,7 @@ fn controller_spec_errors_suggest_a_fix() {
     );
     assert_eq!(
         error("sync:cut=round,cut=round"),
-        "option 'cut' of 'sync' is given twice; keep one"
+        "option 'cut' of 'sync' is given twice; give it once"
     );
     assert_eq!(
         error("sync:floor"),

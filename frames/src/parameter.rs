@@ -68,7 +68,7 @@ pub enum ParameterError {
 impl fmt::Display for ParameterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Truncated => "the transport parameters end inside a parameter",
+            Self::Truncated => "the transport parameters end in the middle of a parameter",
             Self::Duplicate => "a transport parameter appears twice",
             Self::Value => "a transport parameter has a value that is not allowed",
         })

@@ -69,10 +69,10 @@ impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.error {
             FrameError::Truncated => {
-                write!(f, "the payload ends inside the frame at byte {}", self.offset)
+                write!(f, "the payload ends in the middle of the frame at byte {}", self.offset)
             }
             FrameError::Type(ty) => write!(f, "unknown frame type {ty:#x} at byte {}", self.offset),
-            FrameError::Value => write!(f, "forbidden value in the frame at byte {}", self.offset),
+            FrameError::Value => write!(f, "invalid value in the frame at byte {}", self.offset),
         }
     }
 }

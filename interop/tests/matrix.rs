@@ -231,7 +231,7 @@ fn invalid_interop_arguments_are_reported_in_one_line() {
         (&["--measure", "speed"], "crosstraffic or delays"),
         (&["--jobs", "0"], "at least 1"),
         (&["--measure", "delays", "--controller", "reno"], "leave --controller out"),
-        (&["--json", "/nowhere/x.json"], "no directory"),
+        (&["--json", "/nowhere/x.json"], "does not exist"),
         (&["--what"], "--help"),
     ] {
         let out = runner(folder.path()).args(arguments).output().unwrap();

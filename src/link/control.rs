@@ -77,14 +77,12 @@ fn make_room(path: &Path) -> Result<(), Invalid> {
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
         return Err(
-            Invalid::because("something other than a socket is there").hint("name another file")
+            Invalid::because("the file exists and is not a socket").hint("name another file")
         );
     }
     match UnixStream::connect(path) {
-        Ok(_) => {
-            Err(Invalid::because("another program listens there")
-                .hint("name another file, or end it"))
-        }
+        Ok(_) => Err(Invalid::because("another program listens on this socket")
+            .hint("name another file, or end it")),
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)
             .map_err(|e| {
                 let kept = format!("the socket of a link that has ended cannot be removed: {e}");
@@ -122,7 +120,7 @@ fn accept(listener: &UnixListener, requests: &SyncSender<Request>) {
             let _ = client.set_write_timeout(Some(SLOW));
             let _ = writeln!(
                 client,
-                "error: {MOST_CLIENTS} clients are there already; end one of them"
+                "error: {MOST_CLIENTS} clients are already connected; end one of them"
             );
             continue;
         }
@@ -189,13 +187,13 @@ fn answer(command: &str, requests: &SyncSender<Request>) -> String {
   fathom link ctl /tmp/link.sock 'blackout 3s'
   fathom link ctl /tmp/link.sock status
 
-'help' lists the commands. The exit code is 0 if all were obeyed, 2 if one was
-refused; those before it are in effect.")]
+'help' lists the commands. The exit code is 0 if all commands were executed, and 2
+if a command was refused; the commands before it remain in effect.")]
 pub(super) struct SendArgs {
-    /// Socket that --control named.
+    /// Socket that 'fathom link --control' named.
     #[arg(value_name = "PATH")]
     socket: PathBuf,
-    /// Commands, in order; quote each that has a space.
+    /// Commands in order; quote each command that has a space.
     #[arg(value_name = "COMMAND", required = true)]
     commands: Vec<String>,
 }
@@ -264,7 +262,7 @@ mod tests {
         let socket = serve(&path);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let error = listen(&path).unwrap_err().line;
-        assert!(error.contains("another program listens there"), "{error}");
+        assert!(error.contains("another program listens on this socket"), "{error}");
         drop(socket);
         assert!(!path.exists());
         // No other file is left, and the socket of a killed link is replaced.
@@ -272,7 +270,7 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         drop(serve(&path));
         std::fs::write(&path, "a file").unwrap();
-        assert!(listen(&path).unwrap_err().line.contains("other than a socket"));
+        assert!(listen(&path).unwrap_err().line.contains("is not a socket"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a file");
     }
 
@@ -300,7 +298,7 @@ mod tests {
         }
         let mut refused = String::new();
         BufReader::new(UnixStream::connect(&path).unwrap()).read_line(&mut refused).unwrap();
-        assert!(refused.contains("4 clients are there already"), "{refused}");
+        assert!(refused.contains("4 clients are already connected"), "{refused}");
         assert_eq!(ask(&mut others[0], b"loss 1%\n"), "ok\n");
     }
 }

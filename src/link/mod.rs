@@ -30,11 +30,11 @@ const REFRESH: Duration = Duration::from_millis(500);
   fathom link --listen 127.0.0.1:4434 --to 127.0.0.1:4433 --path lte
   fathom link --listen 127.0.0.1:4434 --to 127.0.0.1:4433 --rate 20Mbps --rtt 40ms --event rate:2Mbps@10s
 
-An option without 'up-' applies to both directions; one with 'up-' only to the
-direction from clients to the server. The options are those of 'fathom compare',
-except that events may also be rebind@30s and rebind@handshake, and that --rtt
-is one time. Counts are printed at the end: on Ctrl-C, or after --for. With
---control, the path can be changed while the link runs:
+An option without 'up-' applies to both directions. An option with 'up-' applies
+only to the direction from clients to the server. The options are those of
+'fathom compare', but events may also be rebind@30s and rebind@handshake, and --rtt
+takes only one time. The link prints its counts when it ends, on Ctrl-C or after
+--for. With --control, the path can be changed while the link runs:
   fathom link ctl /tmp/link.sock 'rate 2Mbps' 'loss 1%'")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -42,19 +42,19 @@ pub(crate) struct Args {
     /// Address that clients send to.
     #[arg(long, value_name = "ADDR", value_parser = numbers::address, required = true)]
     listen: Option<SocketAddr>,
-    /// The server: address or name, with port.
+    /// Address or name of the server, with port.
     #[arg(long, value_name = "ADDR", required = true)]
     to: Option<String>,
-    /// Queue in front of the link, as in 'fathom compare'. [default: droptail, one bandwidth-delay
-    /// product, 136p at least]
+    /// Queue in front of the link, as in 'fathom compare'. [default: droptail with one
+    /// bandwidth-delay product, at least 136p]
     #[arg(long, value_name = "QUEUE", help_heading = "Path")]
     queue: Option<String>,
     #[command(flatten)]
     path: PathArgs,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
-    /// End after this time; by default, on Ctrl-C.
+    /// End after this time; without this option, end on Ctrl-C.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_nonzero_duration)]
     lasts: Option<Duration>,
     /// Write the counts as JSON; '-' is standard output.
@@ -100,7 +100,7 @@ fn relay(args: &Args, listen: SocketAddr, to: &str) -> Result<(), Failure> {
     let path = said.check().map_err(path_args::wrong)?;
     if path.rtt.0 != path.rtt.1 {
         return Err(Failure::input(
-            "--rtt: the relay gives all clients one RTT; write one time, such as 30ms",
+            "--rtt: the relay gives all clients the same RTT; write one time, such as 30ms",
         ));
     }
     let rebinds = |event: &PathEvent| {

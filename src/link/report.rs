@@ -62,12 +62,12 @@ pub(super) fn table(stats: &RelayStats) -> String {
         text += &format!("{name:14}{:>14}{:>14}\n", ms(&stats.down_timing), ms(&stats.up_timing));
     }
     text += &format!(
-        "{} clients; {} cut off by events; {} dropped by the relay itself\n",
+        "{} clients; {} datagrams dropped by events; {} datagrams dropped by the relay itself\n",
         stats.clients, stats.cut_off, stats.overrun
     );
     if stats.not_rebound > 0 {
         text += &format!(
-            "{} times a client kept its port: the system had no socket left\n",
+            "{} times, a client kept its port because the system had no free socket\n",
             stats.not_rebound
         );
     }
@@ -82,13 +82,15 @@ pub(super) fn verdict(stats: &RelayStats) -> String {
             .iter()
             .fold((0, 0), |(sent, late), line| (sent + line.sent, late + line.late));
         return format!(
-            "relay: {late} of {sent} datagrams more than 1 ms late, {:.0} % of a core used or waited for: not the limit\n",
+            "relay: {late} of {sent} datagrams more than 1 ms late; {:.0} % of a core used or \
+             waited for; the relay was not the limit\n",
             stats.load.busy() * 100.0
         );
     }
     format!(
-        "NOTE: the relay or this machine was a limit, so rates and delays are not those of the path alone: {}. \
-         A lower rate, fewer other programs or more cores help; 'fathom compare' in virtual time has no such limit\n",
+        "NOTE: the relay or this machine was a limit, so rates and delays are not those of the \
+         path alone: {}. Use a lower rate, fewer other programs or more cores; 'fathom compare' in \
+         virtual time has no such limit\n",
         limits.join("; ")
     )
 }
@@ -140,7 +142,8 @@ mod tests {
         let text = table(&stats);
         assert!(text.contains("delay p50            20.0 ms             -"), "{text}");
         assert!(text.ends_with(
-            "relay: 0 of 100 datagrams more than 1 ms late, 0 % of a core used or waited for: not the limit\n"
+            "relay: 0 of 100 datagrams more than 1 ms late; 0 % of a core used or waited for; the \
+             relay was not the limit\n"
         ));
         assert_eq!(
             (&json(&stats)["relay"]["limit"], &json(&stats)["to_server"]["delay_seconds"]["p50"]),

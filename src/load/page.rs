@@ -30,7 +30,7 @@ pub(super) fn html(
         p { (load) "." }
         ul { @for url in urls { li { code { (url) } } } }
         details {
-            summary { "All numbers, as a terminal shows them" }
+            summary { "All numbers, as on a terminal" }
             pre { (table(load, outcome, waited)) }
         }
     };
@@ -41,13 +41,14 @@ pub(super) fn html(
 const MEANINGS: [(&str, &str); 4] = [
     (
         "response",
-        "from the time at which the request was to start to the last byte, however late the client was",
+        "from the intended start of the request to the last byte, even if the client was late",
     ),
     (
         "service",
-        "from the start of the request to the last byte, with a handshake if there was one",
+        "from the actual start of the request to the last byte, including a handshake if there was \
+         one",
     ),
-    ("first byte", "from the start of the request to the response's header"),
+    ("first byte", "from the actual start of the request to the header of the response"),
     ("connect", "handshakes"),
 ];
 
@@ -77,10 +78,13 @@ fn answer(outcome: &LoadReport) -> Vec<String> {
     let first = match (&shown[..], ms(times.max())) {
         ([], _) if times.count() == 0 => "No response was complete.".to_owned(),
         ([], slowest) => {
-            format!("Too few responses for percentiles: the slowest took {slowest} ms.")
+            format!(
+                "There are too few responses for percentiles; the slowest response took \
+                {slowest} ms."
+            )
         }
         (_, slowest) => {
-            format!("Responses: {}; the slowest took {slowest} ms.", shown.join(", "))
+            format!("Responses: {}; the slowest response took {slowest} ms.", shown.join(", "))
         }
     };
     let failed = match counts.failed() {
@@ -105,7 +109,7 @@ fn cautions(outcome: &LoadReport) -> Vec<String> {
     let limit =
         outcome.saturation.is_limit().then(|| sentence(&format!("client: {}", outcome.saturation)));
     let left_out = (counts.failed() + counts.unfinished > 0)
-        .then(|| "Percentiles leave out failed and unfinished requests.".to_owned());
+        .then(|| "Percentiles exclude failed and unfinished requests.".to_owned());
     [omission, limit, left_out].into_iter().flatten().collect()
 }
 
@@ -146,7 +150,7 @@ fn distribution(outcome: &LoadReport) -> Markup {
     };
     let drawn = Figure {
         x: Axis::logarithmic("ms"),
-        y: Axis::linear("fraction that took no longer").over(0.0, 1.0),
+        y: Axis::linear("fraction of times at or below").over(0.0, 1.0),
         series: phases(outcome)
             .into_iter()
             .enumerate()

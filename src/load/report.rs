@@ -44,7 +44,7 @@ pub(super) fn table(load: &str, outcome: &LoadReport, waited: Option<&str>) -> S
     connections(&mut lines, outcome);
     lines.add("client", outcome.saturation);
     if counts.failed() + counts.unfinished > 0 {
-        lines.add("note", "percentiles leave out failed and unfinished requests");
+        lines.add("note", "percentiles exclude failed and unfinished requests");
     }
     if !outcome.open_loop {
         lines.add("note", OMISSION);
@@ -54,8 +54,8 @@ pub(super) fn table(load: &str, outcome: &LoadReport, waited: Option<&str>) -> S
         lines.add(
             "note",
             format!(
-                "on {} of {} connections the server reported that the client's flow control kept it from sending: \
-                 use a larger --stream-window",
+                "on {} of {} connections, the server reported that the client's flow control \
+                 blocked it; use a larger --stream-window",
                 of.server_blocked, of.opened
             ),
         );
@@ -139,7 +139,7 @@ fn connections(lines: &mut Lines, outcome: &LoadReport) {
     let (of, counts) = (&outcome.connections, &outcome.counts);
     let waited = match counts.waited {
         0 => String::new(),
-        n => format!("; {n} requests waited for a free one"),
+        n => format!("; {n} requests waited for a free connection"),
     };
     let rtt = format!(
         "RTT median {} ms, p99 {} ms",
@@ -148,7 +148,7 @@ fn connections(lines: &mut Lines, outcome: &LoadReport) {
     );
     lines.add(
         "connections",
-        format!("{}; {rtt}; {} of {} packets sent were lost{waited}", of.opened, of.lost, of.sent),
+        format!("{}; {rtt}; {} of {} sent packets were lost{waited}", of.opened, of.lost, of.sent),
     );
     if of.one_way > 0 {
         let queueing = &of.queueing;
@@ -166,7 +166,7 @@ fn connections(lines: &mut Lines, outcome: &LoadReport) {
     }
     if of.early_accepted + of.early_rejected + of.early_without > 0 {
         let text = format!(
-            "{} accepted, {} rejected, {} without a ticket",
+            "{} accepted, {} rejected, {} without a session ticket",
             of.early_accepted, of.early_rejected, of.early_without
         );
         lines.add("0-RTT", text);

@@ -12,7 +12,7 @@ use crate::Failure;
 pub(super) const COMPLETIONS: &str = "JOB_COMPLETIONS";
 
 /// Alternative that every error message suggests.
-const INSTEAD: &str = "or say which part with --part 2/5 (1/1 is everything)";
+const INSTEAD: &str = "or name the part, such as --part 2/5 (--part 1/1 is all runs)";
 
 /// Task of an array.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,12 +39,12 @@ pub(super) fn task(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Task>,
 
 fn number(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<usize, Failure> {
     let Some(text) = env(name) else {
-        return Err(Failure::input(format!("{name} is not set; set it, {INSTEAD}")));
+        return Err(Failure::input(format!("{name} is not set; set the variable, {INSTEAD}")));
     };
     let number = text.trim().parse().ok().filter(|number| *number <= 1_000_000_000);
     number.ok_or_else(|| {
         Failure::input(format!(
-            "{name} is '{text}', which is not a task number; correct it, {INSTEAD}"
+            "{name} is '{text}', which is not a task number; correct the variable, {INSTEAD}"
         ))
     })
 }
@@ -64,7 +64,9 @@ fn slurm(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
         max.checked_sub(min).is_some_and(|span| span % step == 0 && span / step + 1 == count);
     index.filter(|_| even).and_then(|index| Part::new(index + 1, count)).ok_or_else(|| {
         Failure::input(format!(
-            "task {id} of a Slurm array of {count} tasks from {min} to {max} by {step}: a list with gaps has no parts; submit --array=0-7, {INSTEAD}"
+            "task {id} of a Slurm array of {count} tasks from {min} to {max} by {step}: a study \
+             cannot be divided among tasks whose numbers have gaps; submit an array such as \
+             --array=0-7, {INSTEAD}"
         ))
     })
 }
@@ -74,14 +76,16 @@ fn kubernetes(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
     let index = number(env, "JOB_COMPLETION_INDEX")?;
     if env(COMPLETIONS).is_none() {
         return Err(Failure::input(format!(
-            "JOB_COMPLETION_INDEX is set and {COMPLETIONS} is not: Kubernetes does not say how many pods a job has; \
-             set it to the job's completions, as 'fathom plan emit k8s' does, {INSTEAD}"
+            "JOB_COMPLETION_INDEX is set but {COMPLETIONS} is not, and Kubernetes does not tell a \
+             pod how many pods a job has; set {COMPLETIONS} to the job's completions, as 'fathom \
+             plan emit k8s' does, {INSTEAD}"
         )));
     }
     let count = number(env, COMPLETIONS)?;
     Part::new(index + 1, count).ok_or_else(|| {
         Failure::input(format!(
-            "JOB_COMPLETION_INDEX is {index} and {COMPLETIONS} {count}; set {COMPLETIONS} to the job's completions, {INSTEAD}"
+            "JOB_COMPLETION_INDEX is {index}, but {COMPLETIONS} is {count}; set {COMPLETIONS} to \
+             the job's completions, {INSTEAD}"
         ))
     })
 }

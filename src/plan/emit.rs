@@ -134,9 +134,9 @@ impl Job<'_> {
         format!(
             "#!/bin/sh
 # {title}
-# Submit: sbatch THIS-FILE. If submitted again, with any number of tasks, it executes only missing runs.
+# Submit: sbatch THIS-FILE. A repeated submission, with any number of tasks, executes only missing runs.
 # State of the study: fathom {status}
-# Table and JSON when the study is complete: fathom {run} --json {name}.json
+# Table and JSON of the complete study: fathom {run} --json {name}.json
 
 # Name in squeue.
 #SBATCH --job-name={name}
@@ -214,7 +214,7 @@ exec srun --ntasks=1 --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" \"$FATHOM\" {run}
         };
         Ok(format!(
             "# {title}
-# Start: kubectl apply -f THIS-FILE. If started again after 'kubectl delete job {name}', it executes only missing runs.
+# Start: kubectl apply -f THIS-FILE. A repeated start after 'kubectl delete job {name}' executes only missing runs.
 # State of the study, on a machine that can read the results: fathom plan status
 {map}apiVersion: batch/v1
 kind: Job
@@ -281,13 +281,15 @@ fn config_map(name: &str, study: &str, text: &str) -> Result<String, Failure> {
     let sound = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if study.is_empty() || study.len() > 200 || !study.chars().all(sound) {
         return Err(Failure::input(format!(
-            "'{}.toml' cannot be a file in Kubernetes; rename it to letters, digits, '-', '_' and '.'",
+            "'{}.toml' is not a valid file name in Kubernetes; rename the file so that its name \
+             has only letters, digits, '-', '_' and '.'",
             study.escape_debug()
         )));
     }
     if text.len() > LARGEST_STUDY {
         return Err(Failure::input(format!(
-            "the study has {} bytes, and Kubernetes takes {LARGEST_STUDY} in a manifest; put it into the image and name it there",
+            "the study has {} bytes, but a manifest for Kubernetes may have at most \
+             {LARGEST_STUDY}; put the study into the image and name its path there",
             text.len()
         )));
     }

@@ -43,7 +43,7 @@ pub(crate) const RESULTS: &str = ".fathom/results";
   fathom plan run mine.toml --report mine.html --parquet mine.parquet
 
 Finished runs are stored at once, in DIR/NAME/FINGERPRINT.json, and
-not repeated: a stopped study continues where it was. Many processes may
+not repeated, so a stopped study continues where it stopped. Many processes may
 share a folder. Without a shared folder, run each part on its own machine,
 copy the files into one folder, and run the study there without --part.
 In an array of Slurm or an indexed job of Kubernetes, each task selects its
@@ -104,7 +104,7 @@ enum Command {
         /// own in it.
         #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
         results: Location,
-        /// Runs at once. [default: one per core of the process, or of its Slurm task]
+        /// Number of concurrent runs. [default: one per core of the process, or of its Slurm task]
         #[arg(long, value_name = "N", value_parser = numbers::jobs)]
         jobs: Option<NonZero<usize>>,
         /// Kernel for --backend netem: host (needs root and sch_netem), uml (boots User-Mode Linux)
@@ -222,7 +222,10 @@ fn part_of(options: &PartOptions, runs: usize) -> Result<Option<Part>, Failure> 
         return Ok(options.part);
     }
     let Some(Task { part, of }) = cluster::task(&env)? else { return Ok(None) };
-    output::say(format!("part {part} of {runs} runs, as a task {of} (--part 1/1 takes all)"));
+    output::say(format!(
+        "executing part {part} of {runs} runs, as a task {of} (--part 1/1 executes \
+        all runs)"
+    ));
     Ok(Some(part))
 }
 
@@ -240,7 +243,8 @@ fn in_guest(
 ) -> Result<(), Failure> {
     let Location::Folder(folder) = results else {
         return Err(Failure::input(format!(
-            "--results {results}: runs on another kernel store results only in a folder; name one, or run on a host with sch_netem (--kernel host)"
+            "--results {results}: runs in User-Mode Linux can store results only in a folder; name \
+             a folder, or run on a host with sch_netem (--kernel host)"
         )));
     };
     let mut words = ["plan", "run"].map(OsString::from).to_vec();

@@ -11,26 +11,26 @@ use crate::{numbers, output};
 /// Options of one call that override those of the study.
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// Factor for the time or the responses of every run, for a quick look: above 0 and at most 1.
-    /// [default: 1]
+    /// Factor for the duration or the number of responses of every run, for a quick look: above 0
+    /// and at most 1. [default: 1]
     #[arg(long, value_name = "X", value_parser = numbers::scale)]
     scale: Option<f64>,
-    /// Only runs with this value of an axis, or this fingerprint ('fathom plan runs'). May be given
-    /// several times: a run needs one of the values given for each axis, and one of the
-    /// fingerprints if there are any.
+    /// Select only runs with this value of an axis, or with this fingerprint (see 'fathom plan
+    /// runs'). May be given several times: a selected run has one of the values given for each
+    /// axis, and one of the fingerprints if any are given.
     #[arg(long, value_name = "AXIS=VALUE|FINGERPRINT")]
     only: Vec<RunFilter>,
-    /// Repetitions of each combination, instead of the study's.
+    /// Number of seeds of each combination, instead of the study's number.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=study::MOST_SEEDS))]
     seeds: Option<u64>,
-    /// First seed, instead of the study's (1 unless the study sets it).
+    /// First seed, instead of the study's first seed (1 unless the study sets it).
     #[arg(long, value_name = "S", value_parser = numbers::seed)]
     seed: Option<u64>,
-    /// Stack of both ends, instead of the study's (see 'fathom stacks').
+    /// Stack of both endpoints, instead of the study's stack (see 'fathom stacks').
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
-    /// Backend, instead of the study's: virtual, loopback or netem (see 'fathom compare --help').
-    /// Runs in real time are executed one at a time.
+    /// Backend, instead of the study's backend: virtual, loopback or netem (see 'fathom compare
+    /// --help'). Runs in real time are executed one at a time.
     #[arg(long, alias = "world", value_name = "BACKEND")]
     backend: Option<Backend>,
 }
@@ -40,8 +40,8 @@ pub(super) struct Options {
 pub(super) struct PartOptions {
     #[command(flatten)]
     pub(super) all: Options,
-    /// Only one part of the runs: 2/5 is the second of five. The fingerprint of a run determines
-    /// its part.
+    /// Select only one part of the runs: 2/5 is the second of five parts. The fingerprint of a run
+    /// determines its part.
     #[arg(long, value_name = "I/N")]
     pub(super) part: Option<Part>,
 }
@@ -103,7 +103,8 @@ impl Options {
         }
         if study.absent > 0 {
             output::say(format!(
-                "{}: {} combinations need quiche, which this build lacks, and are left out; build with --features quiche to run them",
+                "{}: this build lacks quiche, so {} combinations are left out; build with \
+                 --features quiche to run them",
                 study.name, study.absent
             ));
         }

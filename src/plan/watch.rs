@@ -68,7 +68,7 @@ impl Watcher {
             Event::Starts { stored, left } => {
                 state.left = left;
                 self.heartbeat.expect(left);
-                self.say(&format!("{left} runs left, {stored} done before"), true);
+                self.say(&format!("{left} runs to execute, {stored} runs already stored"), true);
                 if self.terminal {
                     let whole = output::bar(ProgressBar::new(left as u64).with_prefix("all runs"));
                     whole.set_style(style(
@@ -78,7 +78,13 @@ impl Watcher {
                 }
             }
             Event::Broken { place, reason } => {
-                self.say(&format!("'{place}' is broken and is run again: {reason}"), true);
+                self.say(
+                    &format!(
+                        "the stored result '{place}' is broken, so its run is repeated: \
+                    {reason}"
+                    ),
+                    true,
+                );
             }
             Event::Begins { run, of, progress } => {
                 self.heartbeat.begins(&run.label(), of, &progress);

@@ -90,9 +90,9 @@ impl RateSource {
         match self {
             Self::Acknowledged => "bytes acknowledged",
             Self::Received => "bytes received",
-            Self::SentLessInFlight => "bytes sent minus bytes in flight and lost",
+            Self::SentLessInFlight => "bytes sent, minus bytes in flight and bytes lost",
             Self::Sent => "bytes sent",
-            Self::FlightOverRtt => "bytes in flight divided by the round trip",
+            Self::FlightOverRtt => "bytes in flight divided by the round-trip time",
         }
     }
 }

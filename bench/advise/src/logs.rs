@@ -76,7 +76,8 @@ impl Observed {
         }
         if kept.full || all.connections.len() >= CONNECTIONS {
             all.cautions.push(
-                "These files have more data than is kept; the last part was left out.".into(),
+                "These files contain more data than fathom keeps in memory; the last part was left \
+                 out.".into(),
             );
         }
         Ok(all)
@@ -103,18 +104,19 @@ impl Observed {
         let hint = match () {
             () if all == 0 => {
                 return format!(
-                    "has responses and no connections: tables of fathom load contain nothing about paths; {NAME}"
+                    "has responses but no connections: tables of 'fathom load' do not describe \
+                     paths; {NAME}"
                 );
             }
             () if rtts == all => "log recovery metrics (metrics_updated with latest_rtt)",
             () if bytes == all => {
                 "log packets (packet_sent, and packet_received with ACK frames) or bytes in flight"
             }
-            () => "log connections that send for 50 ms and three round trips at least",
+            () => "log connections that send for at least 50 ms and at least three round trips",
         };
         format!(
-            "shows no path: of its {all} connections {} have a round trip, {} say how much was delivered, and {} lasted long enough for a \
-             rate; {hint}, or {NAME}",
+            "describes no path: of its {all} connections, {} have round-trip times, {} have \
+             delivered bytes, and {} lasted long enough for a rate; {hint}, or {NAME}",
             part(rtts),
             part(bytes),
             part(rates)
@@ -133,7 +135,7 @@ impl Observed {
             let (connections, full) = found.map_err(|why| AnalyzeError::File(name(), why))?;
             if full {
                 self.cautions.push(format!(
-                    "{}: it has more rows than are kept; the last rows were left out",
+                    "{}: the table has more rows than fathom keeps; the last rows were left out",
                     name()
                 ));
             }

@@ -19,28 +19,30 @@ pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> 
     let mut lines = observed.cautions.clone();
     if let [_, _, ..] = &observed.titles[..] {
         lines.push(format!(
-            "The logs are of several servers or controllers ({}), and their results are mixed \
-             here. The advice compares with {}: name another controller with --current, or give \
-             the logs of one controller at a time.",
+            "The logs come from several servers or controllers ({}), and this page mixes their \
+             results. The advice compares with {}. To compare with another controller, name it \
+             with --current, or give the logs of one controller at a time.",
             observed.titles.join("; "),
             scenario.current
         ));
     }
     if profile.measured == 0 {
         lines.push(
-            "No connection filled its path: rates are the highest that were seen, and paths may be \
-             faster. Controllers differ when paths are full."
+            "No connection filled its path, so each rate is the highest rate seen, and the paths \
+             may be faster. Controllers differ only when paths are full."
                 .into(),
         );
     } else if profile.measured < profile.connections {
         lines.push(format!(
-            "{} of the connections never filled their path; they are counted with the class whose round trip is nearest.",
+            "{} of the connections never filled their path; each counts in the class with the \
+             nearest round-trip time.",
             part(profile.connections - profile.measured)
         ));
     }
     if profile.without_rtt > 0 {
         lines.push(format!(
-            "{} of the connections have no round trip in their log and are in no class.",
+            "{} of the connections have no round-trip time in their log, so they belong to no \
+             class.",
             part(profile.without_rtt)
         ));
     }
@@ -49,7 +51,8 @@ pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> 
     }
     if profile.response_bytes.count == 0 && scenario.workload.starts_with(crate::workload::PREFIX) {
         lines.push(
-            "These logs have no responses: each connection counts as one response of all its bytes."
+            "These logs contain no responses, so each connection counts as one response with all \
+             its bytes."
                 .into(),
         );
     }
@@ -69,7 +72,9 @@ pub fn implausible(profile: &Profile) -> Vec<String> {
         |class: &&Class| !ROUND_TRIPS.contains(&class.rtt_ms) || !RATES.contains(&class.rate_bps);
     let line = |class: &Class| {
         format!(
-            "{} of the clients would have a round trip of {} ms and a rate of {}, which is implausible for a client on a network: the logs may use other units than they declare. Do not act on advice for them.",
+            "{} of the clients would have a round-trip time of {} ms and a rate of {}, which is \
+             implausible for a client on a network. The logs may use other units than they \
+             declare. Do not act on the advice for these clients.",
             percent(class.share),
             number(class.rtt_ms),
             rate(class.rate_bps)
@@ -80,13 +85,13 @@ pub fn implausible(profile: &Profile) -> Vec<String> {
 
 /// Information that no server log contains.
 const BLIND: &[&str] = &[
-    "Logs show connections, not clients: a client with many connections counts as many.",
-    "Logs do not show what else a client's link carries, or the rate of the way back: each client \
-     is assumed to be alone on its link, with the same rate both ways.",
-    "Losses at a short queue count as losses of the path; a queue that drops early (CoDel, RED) \
-     looks the same.",
-    "If a rate changes during a connection, its median counts; to simulate the changes, edit the \
-     scenario's path (trace, events, jitter).",
+    "Logs show connections, not clients: a client with many connections counts as many clients.",
+    "Logs show neither other traffic on a client's link nor the rate from client to server. The \
+     simulation assumes no other traffic and the same rate in both directions.",
+    "Losses at a short queue count as random losses of the path. Losses at a queue that drops \
+     early (CoDel, RED) look the same.",
+    "If the rate of a path changes during a connection, the median rate is used. To simulate such \
+     changes, edit the path in the scenario (trace, events, jitter).",
     "Logs do not show what clients would have requested over a faster path.",
 ];
 
@@ -162,7 +167,8 @@ impl Advice {
         }
         if self.overall.len() > MANY {
             notes.push(format!(
-                "With {} controllers, about one interval in twenty misses by chance: repeat close comparisons with more seeds.",
+                "With {} controllers, about one interval in twenty misses the true value by \
+                 chance: repeat close comparisons with more seeds.",
                 self.overall.len()
             ));
         }
@@ -184,8 +190,8 @@ impl Advice {
             self.take.as_ref().and_then(|take| self.overall.iter().find(|o| o.controller == *take))
         else {
             let why = match self.scenario.seeds {
-                1 => "one seed has no interval; use more seeds",
-                _ => "no other controller is better over all clients by its whole interval",
+                1 => "one seed gives no interval; use more seeds",
+                _ => "over all clients, no other controller is better beyond its 95 % interval",
             };
             return vec![
                 format!("Stay with {current}: {why}."),
@@ -194,19 +200,19 @@ impl Advice {
         };
         let change = best.effect.map_or_else(String::new, |effect| effect.text());
         let mut lines = vec![format!(
-            "Take {}: over all clients its {} changes by {change} against {current}.",
+            "Use {}: over all clients, its {} differs by {change} from that of {current}.",
             best.controller, self.measure
         )];
         let same = (1.0 - best.better_for - best.worse_for).max(0.0);
         let mut whom = format!(
-            "It is better for {} of the clients by a whole interval",
+            "Beyond its 95 % interval, it is better for {} of the clients",
             percent(best.better_for)
         );
         if best.worse_for > 0.0 {
-            whom += &format!(", worse for {}", percent(best.worse_for));
+            whom += &format!(" and worse for {}", percent(best.worse_for));
         }
         if same > 0.005 {
-            whom += &format!("; for {} no difference is certain", percent(same));
+            whom += &format!("; for {} of the clients, no difference is certain", percent(same));
         }
         lines.push(whom + ".");
         let tied: Vec<&str> = self
@@ -217,7 +223,7 @@ impl Advice {
             .collect();
         if !tied.is_empty() {
             lines.push(format!(
-                "Not distinguishable from it over all clients: {}.",
+                "Over all clients, these controllers cannot be told apart from the best: {}.",
                 tied.join(", ")
             ));
         }
@@ -304,9 +310,9 @@ impl Advice {
             })
         };
         Drawn {
-            title: format!("Change of the {} of {whom}", self.measure),
+            title: format!("Change of the {} for {whom}", self.measure),
             note: format!(
-                "The best is on top; left of zero is better than {}.",
+                "The best controller is at the top. Values left of zero are better than {}.",
                 self.scenario.current
             ),
             drawing: Drawing::Whiskers(Whiskers {
@@ -340,15 +346,21 @@ fn rate(bps: f64) -> String {
 }
 
 const METHOD: &[&str] = &[
-    "Round trip: the smallest one of a connection, less the time that a full packet takes at its rate.",
-    "Rate: bytes delivered per time, headers of IP and UDP included, in windows of three base round trips (50 ms at least) in which no round \
-     trip came within two packets' time of the smallest one, so that the link was never idle; the median of those windows.",
-    "Loss: packets lost while the round trip was in the lower half between the smallest and the \
-     90th percentile, as a fraction of the packets acknowledged or lost then; at least three \
-     losses.",
-    "Classes: connections are divided by least squares of the logarithms of round trip and rate, as long as the means of both parts differ by \
-     half and each has a twentieth of the connections.",
-    "Advice: connections with the sizes and numbers of the logs cross each class's path in virtual time, under every controller with the same seeds. All clients: ratios by seed, averaged by the classes' shares; intervals are Student's, \
-     95 %, over seeds. They say how sure the simulation is of its own means, not how similar \
-     tomorrow's clients are to those in the logs.",
+    "Round trip: the smallest round-trip time of the connection, minus the transmission time of a \
+     full packet at the connection's rate.",
+    "Rate: bytes delivered per time, including IP and UDP headers, in a window of three base round \
+     trips (at least 50 ms). A window counts only if the link was never idle in it, so that every \
+     round-trip time exceeds the smallest one by at least the transmission time of two packets. \
+     The rate of a connection is the median of its windows.",
+    "Loss: lost packets as a fraction of acknowledged and lost packets, while the round-trip time \
+     was below the middle between its minimum and its 90th percentile. A loss rate needs at least \
+     three losses.",
+    "Classes: connections are split by least squares on the logarithms of round-trip time and \
+     rate. A split is kept if the means of its two parts differ by at least half and each part has \
+     at least a twentieth of the connections.",
+    "Advice: connections with the sizes and numbers of the logs cross each class's path in virtual \
+     time, under every controller and with the same seeds. For all clients, the ratios of each \
+     seed are averaged by the shares of the classes. The 95 % intervals are Student's t over the \
+     seeds. They show how exact the means of the simulation are, not how similar tomorrow's \
+     clients are to those in the logs.",
 ];

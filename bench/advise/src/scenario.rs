@@ -167,14 +167,18 @@ impl Scenario {
             return wrong(
                 "class",
                 format!(
-                    "there are {n}; write 1 to {MOST_CLASSES} tables [[class]] with name, share and path"
+                    "the scenario has {n} classes; write 1 to {MOST_CLASSES} [[class]] tables, \
+                     each with name, share and path"
                 ),
             );
         }
         if self.controllers.iter().all(|name| *name == self.current) {
             return wrong(
                 "controllers",
-                format!("only '{}' is listed; add another to try", self.current),
+                format!(
+                    "'{}' is the only controller; add another one to compare it with",
+                    self.current
+                ),
             );
         }
         if !(1..=MOST_SEEDS).contains(&self.seeds) {
@@ -315,7 +319,7 @@ mod tests {
             scenario.plans().unwrap_err().to_string()
         };
         for (text, says) in [
-            (of(|s| s.classes.clear()), "class: there are 0"),
+            (of(|s| s.classes.clear()), "class: the scenario has 0 classes"),
             (of(|s| s.classes[0].share = 0.0), "share: '0'"),
             (of(|s| s.classes[0].share = f64::NAN), "share: 'NaN'"),
             (of(|s| s.classes[0].path.loss = Some("200%".into())), "path.loss: "),

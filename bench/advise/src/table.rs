@@ -62,8 +62,8 @@ impl Columns {
         let number = |column, most| row.number(column, 0.0..=most);
         let positive = |column, most| number(column, most).map(|n| n.filter(|n| *n > 0.0));
         let rtt_ms = positive(Some(self.rtt), 1e6)?.ok_or_else(|| {
-            let problem = Invalid::because("a connection needs a round trip above 0");
-            row.refuse(self.rtt, problem.hint("write one, or leave the row out"))
+            let problem = Invalid::because("a connection needs a round-trip time above 0");
+            row.refuse(self.rtt, problem.hint("write the round-trip time, or leave the row out"))
         })?;
         let bytes = number(self.bytes, 1e18)?.unwrap_or(0.0) as u64;
         let requests = number(self.requests, 1e6)?.unwrap_or(1.0).max(1.0) as u64;
@@ -107,7 +107,7 @@ mod tests {
             ("", "empty"),
             ("bytes\n1\n", "no column 'rtt_ms'"),
             ("rtt_ms\n1\nfast\n", "line 3: rtt_ms: 'fast'"),
-            ("rtt_ms,loss\n1,2\n", "line 2: loss: '2' is not a number; write one from 0 to 1"),
+            ("rtt_ms,loss\n1,2\n", "line 2: loss: '2' is not a number; write a number from 0 to 1"),
             ("rtt_ms,loss\n,0\n", "line 2: rtt_ms: a connection needs"),
         ] {
             assert!(read(text.as_bytes()).unwrap_err().to_string().contains(says), "{text}");

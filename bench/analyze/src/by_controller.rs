@@ -85,14 +85,15 @@ pub fn by_controller(sources: Vec<Source>) -> Result<ControllerComparison, Analy
     if let Some(table) = sources.iter().find(|s| !s.rows.is_empty() || s.failed > 0) {
         let name = &table.name;
         return Err(AnalyzeError::Nothing(format!(
-            "'{name}' holds a table, which names no controller; name logs of fathom serve --qlog"
+            "'{name}' contains a table, and tables do not name controllers; give logs of 'fathom \
+             serve --qlog'"
         )));
     }
     let mut cautions: Vec<String> = sources.iter().flat_map(|s| s.cautions.clone()).collect();
     let groups = grouped(sources);
     if groups.iter().all(|(controller, _)| controller.is_none()) {
         return Err(AnalyzeError::Nothing(
-            "no log names its controller; only logs of fathom serve --qlog do. For other logs, \
+            "no log names its controller; only logs of 'fathom serve --qlog' do. For other logs, \
              compare one folder per controller"
                 .into(),
         ));
@@ -106,7 +107,7 @@ pub fn by_controller(sources: Vec<Source>) -> Result<ControllerComparison, Analy
     let mut sources: Vec<Source> = groups.into_iter().map(|(_, source)| source).collect();
     if let [only] = &sources[..] {
         cautions.push(format!(
-            "All connections have the controller {}: there is nothing to compare it with.",
+            "All connections use the controller {}, so there is nothing to compare it with.",
             only.name
         ));
     }
@@ -202,7 +203,7 @@ fn connection_table(groups: &[Source]) -> ControllerTable {
         by_value("round trip, mean (ms)".into(), groups, rtts, Of::Mean),
         by_value("round trip, p95 (ms)".into(), groups, rtts, Of::Quantile(0.95)),
         by_value(
-            "mean round trip above its connection's smallest (ms)".into(),
+            "mean round trip minus the connection's smallest (ms)".into(),
             groups,
             queueing,
             Of::Mean,

@@ -108,7 +108,8 @@ pub fn compare(sources: Vec<Source>) -> Result<Comparison, AnalyzeError> {
         return Err(AnalyzeError::Nothing(cautions.join(" ")));
     }
     cautions.push(
-        "Files that were not recorded in turns also differ because the network changed meanwhile."
+        "Unless the files were recorded in turns, they also differ because the network changed \
+         between the recordings."
             .into(),
     );
     let names = short_names(&sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>());
@@ -122,19 +123,21 @@ pub(super) fn not_comparable(sources: &[Source]) -> Option<String> {
     kinds.dedup();
     if kinds.first() == Some(&ResponseEnd::HandedOver) {
         return Some(
-            "Response times are not compared: some end when a server's QUIC took the last byte."
+            "Response times are not compared: some of them end when the server's QUIC stack \
+             accepted the last byte, not when the client received it."
                 .into(),
         );
     }
     let ends = |until: &ResponseEnd| match until {
-        ResponseEnd::HandedOver => "when QUIC took the last byte",
+        ResponseEnd::HandedOver => "when the QUIC stack accepted the last byte",
         ResponseEnd::Sent => "when the server sent the last byte",
-        ResponseEnd::Acknowledged => "when the server knew that the client had the last byte",
-        ResponseEnd::Received => "when the client had the last byte",
+        ResponseEnd::Acknowledged => "when the last byte was acknowledged",
+        ResponseEnd::Received => "when the client received the last byte",
     };
     let all: Vec<&str> = kinds.iter().map(ends).collect();
-    (all.len() > 1)
-        .then(|| format!("Response times are not compared: some end {}.", all.join(", others ")))
+    (all.len() > 1).then(|| {
+        format!("Response times are not compared: some of them end {}.", all.join(", others "))
+    })
 }
 
 fn measures(all: &[Values]) -> Vec<Measure> {
@@ -155,7 +158,7 @@ fn measures(all: &[Values]) -> Vec<Measure> {
         by_value("round trip, median (ms)", all, rtt, Draw::Blocks, &median),
         by_value("round trip, mean (ms)", all, rtt, Draw::Blocks, &mean),
         by_value("round trip, p95 (ms)", all, rtt, Draw::Blocks, &p95),
-        by_value("mean round trip above the smallest (ms)", all, rtt, Draw::Blocks, &queueing),
+        by_value("mean round trip minus the smallest (ms)", all, rtt, Draw::Blocks, &queueing),
         losses(all),
         plain("losses predicted by delay (%)", all, |v| v.predicted),
         plain("congestion window, mean (kB)", all, |v| v.window.map(|w| w / 1e3)),
@@ -273,7 +276,7 @@ impl Comparison {
             };
             let found: Vec<String> = self.measures.iter().filter_map(differs).collect();
             words.push(if found.is_empty() {
-                format!("{name}: nothing differs from {} beyond its 95 % interval.", names[0])
+                format!("{name}: no measure differs from {} beyond its 95 % interval.", names[0])
             } else {
                 format!("{name}, against {}: {}.", names[0], found.join(", "))
             });
@@ -299,9 +302,10 @@ fn shown(c: &Compared) -> String {
 const METHOD: &[&str] = &[
     "x is the ratio to the first file, with its 95 % interval. Intervals of response times come \
      from resampling responses. Intervals of round trips come from resampling stretches of a \
-     fiftieth of the log, because neighbours are similar. Intervals of loss rates assume \
-     independent loss events.",
-    "With a dozen measures one interval in twenty misses by chance: a single small difference means little.",
+     fiftieth of the log, because successive round trips are similar. Intervals of loss rates \
+     assume independent loss events.",
+    "About one interval in twenty misses the true value by chance, so a single small difference \
+     among a dozen measures means little.",
     "The values of very long files are thinned evenly before resampling, which makes intervals \
      wider.",
 ];

@@ -37,12 +37,13 @@ pub enum FileError {
     Truncated(String),
     /// No file of the folder has the name of a log or table.
     #[error(
-        "has no .sqlog, .qlog or .csv file{}; name files",
-        .0.as_ref().map_or_else(|| ": it is empty".to_owned(), |files| format!("; there is {files}"))
+        "has no .sqlog, .qlog or .csv file{}; name such files",
+        .0.as_ref().map_or_else(|| ": it is empty".to_owned(), |files| format!("; it contains \
+            {files}"))
     )]
     NoLogs(Option<String>),
     /// No file of the folder has any data.
-    #[error("has no log or table with data; there is {0}")]
+    #[error("has no log or table with data; it contains {0}")]
     NoData(String),
     /// No file has a connection; the text in parentheses may name files left out.
     #[error(

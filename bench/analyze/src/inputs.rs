@@ -156,7 +156,7 @@ pub fn grouped(lines: Vec<String>) -> Vec<String> {
             && let Some(last) = shown.last_mut()
         {
             last.push_str(&format!(
-                " ({more} more {} a similar line.)",
+                " ({more} more {} a line like this one.)",
                 if more == 1 { "log has" } else { "logs have" }
             ));
         }
@@ -171,13 +171,14 @@ mod tests {
 
     #[test]
     fn similar_warnings_are_merged_and_counted() {
-        let line =
-            |n: u32| format!("{n}.sqlog: its round trips are in seconds: 0.0{n} in its metrics");
+        let line = |n: u32| {
+            format!("{n}.sqlog: the round trips of the log are in seconds: the metrics show 0.0{n}")
+        };
         let other = "a.sqlog: ends in the middle".to_owned();
         let lines = grouped((1..6).map(line).chain([other.clone()]).collect());
         assert_eq!(
             lines,
-            [line(1), format!("{} (3 more logs have a similar line.)", line(2)), other]
+            [line(1), format!("{} (3 more logs have a line like this one.)", line(2)), other]
         );
     }
 

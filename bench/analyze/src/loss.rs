@@ -316,8 +316,9 @@ fn cautions(a: &LossAnswer) -> Vec<String> {
     let connections = || a.sources.iter().flat_map(|s| &s.connections);
     if a.samples == 0 && connections().any(|c| c.only_smoothed) {
         all.push(
-            "The logs have only smoothed round trips (the stack's own controllers under 'fathom \
-             serve' report no others), which are too late and too flat for this question."
+            "The logs contain only smoothed round-trip times, which react too late and too little \
+             for this analysis. Under 'fathom serve', the stack's own controllers log only \
+             smoothed values."
                 .into(),
         );
     } else if a.samples < FEW_SAMPLES {
@@ -333,7 +334,8 @@ fn cautions(a: &LossAnswer) -> Vec<String> {
     let events: u64 = connections().map(|c| c.loss_events).sum();
     if guessed > 0 {
         all.push(format!(
-            "For {guessed} of {events} loss events the log does not say when the packet was sent; the packet is assumed to have been sent one round trip earlier.",
+            "For {guessed} of {events} loss events, the log does not say when the lost packet was \
+             sent. The analysis assumes one round trip before the loss.",
         ));
     }
     if a.sent.is_none() && a.lost > 0 {
@@ -387,8 +389,9 @@ impl LossAnswer {
         let near =
             if d.reactions > 0 { d.avoided_by_reaction as f64 / d.reactions as f64 } else { 0.0 };
         Some(format!(
-            "A controller that cuts its window at such rises would have done so {} times for {} losses, with {:.2} losses within a round trip \
-             of a cut; its throughput would have changed by {:+.0} %{interval}, by the model of DCA §3.3.",
+            "A controller that cuts its window at such rises would have made {} cuts for {} \
+             losses, with {:.2} losses on average within a round trip of a cut. By the model of \
+             DCA §3.3, its throughput would have changed by {:+.0} %{interval}.",
             d.reactions, d.losses, near, cost.degradation_percent,
         ))
     }
@@ -421,12 +424,12 @@ impl LossAnswer {
             row("round trips", self.samples.to_string()),
             row("packets lost", rate.unwrap_or_else(|| self.lost.to_string())),
             row("losses (bursts count once)", self.losses.to_string()),
-            row("  after a rise of the round trip", self.predicted.to_string()),
-            row("  their share", or(self.share.map(percent))),
-            row("  95 % interval", or(self.interval.map(percents))),
-            row("round trips that are such a rise", or(self.by_chance.map(percent))),
+            row("  losses after a rise of the round trip", self.predicted.to_string()),
+            row("  share of losses after a rise", or(self.share.map(percent))),
+            row("  95 % interval of this share", or(self.interval.map(percents))),
+            row("share of round trips that are rises", or(self.by_chance.map(percent))),
             row(
-                "probability of as many by chance (p)",
+                "probability of as many such losses by chance (p)",
                 or(self.p_value.map(|p| format!("{p:.4}"))),
             ),
             row(
@@ -438,11 +441,11 @@ impl LossAnswer {
                 or(percentile::shown(self.all.p95_ms, 0.95, self.all.count).map(millis)),
             ),
             row(
-                "  before losses, median (ms)",
+                "  round trip before losses, median (ms)",
                 or((self.before_loss.count > 0).then(|| millis(self.before_loss.median_ms))),
             ),
-            row("round trip at a loss over the mean", or(at(-1).map(relative))),
-            row("  ten round trips before", or(at(-10).map(relative))),
+            row("round trip at a loss, relative to the mean", or(at(-1).map(relative))),
+            row("  ten round trips before a loss", or(at(-10).map(relative))),
             row("cuts by DCA's detector", self.detector.reactions.to_string()),
             row(
                 "  losses within a round trip of a cut",
@@ -467,12 +470,13 @@ impl LossAnswer {
             let spread = Some(self.lags.iter().map(|l| l.half_width).collect());
             let series = Series { spread, ..Series::line("mean, with its 95 % interval", points) };
             let figure = Figure {
-                x: Axis::linear("lag in round-trip samples from a loss"),
-                y: Axis::linear("round trip over the mean"),
+                x: Axis::linear("distance from a loss (round-trip samples)"),
+                y: Axis::linear("round trip relative to the mean"),
                 series: vec![series],
             };
-            let note = "Delay that predicts loss rises to the left of 0, well above 1. Right of 0 the queue has lost packets and the sender \
-                        has cut its window.";
+            let note = "If delay predicts loss, the curve rises well above 1 on the left of 0. On \
+                        the right of 0, the queue has dropped packets and the sender has cut its \
+                        window.";
             all.push(Drawn {
                 title: "Delay before and after losses".into(),
                 note: note.into(),
@@ -485,13 +489,16 @@ impl LossAnswer {
                 y: fraction(),
                 series: vec![
                     Series::line("all", self.all.cdf.clone()),
-                    Series::line("mean of the two before a loss", self.before_loss.cdf.clone()),
+                    Series::line(
+                        "mean of the two round trips before a loss",
+                        self.before_loss.cdf.clone(),
+                    ),
                 ],
             };
-            let note =
-                "If losses follow high delay, the second curve is far to the right of the first.";
+            let note = "If losses follow high delay, the curve of the round trips before losses is far to \
+                 the right of the curve of all round trips.";
             all.push(Drawn {
-                title: "Round trips, and those before losses".into(),
+                title: "All round trips, and round trips before losses".into(),
                 note: note.into(),
                 drawing: Drawing::Curves(figure),
             });
@@ -501,17 +508,20 @@ impl LossAnswer {
 }
 
 const METHOD: &[&str] = &[
-    "A rise: the mean of the last two round trips is above the mean of the last twenty and their standard deviation (DCA §3.2.1).",
-    "Losses between two round trips count as one. A loss with fewer than twenty round trips before \
-     it is not judged.",
-    "The interval of the share is Clopper and Pearson's, as if losses were independent. p comes \
-     from 1,999 rotations of the losses against the round trips, which keep bursts together.",
-    "Intervals by lag assume independent losses; if losses come in bursts, the intervals are too \
-     narrow.",
-    "The cost is that of the model of Padhye and others, without a largest window: DCA's cuts are \
-     added to the losses, and the losses that DCA avoids are subtracted. Its interval comes from \
-     resampling stretches of 200 round trips.",
-    "qlog does not say how many packets an ACK acknowledged: unless the log is fathom's, every new round trip is a sample.",
+    "A rise: the mean of the last two round trips exceeds the mean of the last twenty by more than \
+     their standard deviation (DCA §3.2.1).",
+    "Losses between two round-trip samples count as one loss. A loss with fewer than twenty round \
+     trips before it is not judged.",
+    "The interval of the share is that of Clopper and Pearson, which assumes independent losses. p \
+     comes from 1,999 rotations of the losses against the round trips; a rotation keeps bursts \
+     together.",
+    "The intervals of the curve around losses assume independent losses. If losses come in bursts, \
+     these intervals are too narrow.",
+    "The cost follows the model of Padhye et al. without a maximum window: DCA's cuts are added to \
+     the losses, and the losses that DCA avoids are subtracted. The interval of the cost comes \
+     from resampling stretches of 200 round trips.",
+    "qlog does not say how many packets an ACK acknowledged. In logs of other programs than \
+     fathom, every new round-trip time is therefore one sample.",
 ];
 
 /// Abbreviates a list of names to one line.

@@ -76,7 +76,7 @@ pub(super) fn millis(ms: f64) -> String {
 }
 
 pub(super) fn fraction() -> Axis {
-    Axis::linear("fraction that is no longer").over(0.0, 1.0)
+    Axis::linear("fraction of samples at or below").over(0.0, 1.0)
 }
 
 /// Shortens the names of files to the parts that distinguish them.

@@ -67,7 +67,8 @@ pub fn response(mut sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError
             "'{}' has no responses: {}",
             none.name,
             if none.is_log() {
-                "it has no events about stream bytes (packets with STREAM frames, stream_data_moved); record more events"
+                "it has no events about stream bytes; record packets with STREAM frames, or \
+                 stream_data_moved"
             } else {
                 "none of its rows is a successful response"
             }
@@ -194,12 +195,14 @@ fn shown(percentile: Option<(f64, Option<(f64, f64)>)>) -> String {
 }
 
 const METHOD: &[&str] = &[
-    "In a log: from the first byte of a request to the last byte of its response, as seen by the endpoint that wrote the log (packets with STREAM \
-     frames, stream_data_moved); in logs of fathom serve, from the request's header until the last byte was acknowledged.",
-    "In a table: total_ms from the intended start (intended_s, if the table has it), so waiting \
-     for a late client counts.",
+    "Response times from a log run from the first byte of a request to the last byte of its \
+     response, as seen by the endpoint that wrote the log (packets with STREAM frames, \
+     stream_data_moved). In logs of fathom serve, they run from the request's header to the \
+     acknowledgement of the last byte.",
+    "Response times from a table are total_ms, counted from the intended start if the table has \
+     the column intended_s. The delay of a late client is then included.",
     "A percentile is shown if at least ten responses lie beyond it: p90 needs 100 responses, p95 \
      200 and p99 1000.",
-    "Intervals (95 %) end at responses of the sample and assume independent responses; with too \
-     few responses there is none.",
+    "The 95 % intervals begin and end at response times of the sample, and assume independent \
+     responses. Too few responses give no interval.",
 ];

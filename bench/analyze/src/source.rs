@@ -71,14 +71,14 @@ impl Source {
         let name = &self.name;
         match self.until()? {
             ResponseEnd::HandedOver => Some(format!(
-                "{name}: its response times end when a server's QUIC took the last byte, not when \
-                 the client had it, so they leave out the wait in the send buffer. Measure at the \
-                 client (fathom load --csv), or with a current fathom serve, which logs when the \
-                 last byte was acknowledged."
+                "{name}: its response times end when the server's QUIC stack accepted the last \
+                 byte, not when the client received it, so they exclude the wait in the send \
+                 buffer. Measure at the client (fathom load --csv), or with a current fathom \
+                 serve, which logs when the last byte was acknowledged."
             )),
             ResponseEnd::Sent => Some(format!(
                 "{name} is a server's log: its response times end when the last byte was sent, so \
-                 they leave out the way to the client and the queues on this way."
+                 they exclude the delay on the path to the client and its queues."
             )),
             ResponseEnd::Acknowledged | ResponseEnd::Received => None,
         }
@@ -210,15 +210,17 @@ fn log(
     if others > 0 {
         let several = connections.iter().filter(|c| c.other_paths > 0).count();
         warnings.push(format!(
-            "{name}: {several} of {} connections used several paths; round trips, losses and packets are those of the first path of each, and \
-             {others} events of other paths were left out.",
+            "{name}: {several} of {} connections used several paths. Round trips, losses and \
+             packets are those of the first path of each connection; {others} events of other \
+             paths were left out.",
             connections.len()
         ));
     }
     let mut cautions = Vec::new();
     if let Some(Malformed { records, first, why }) = summary.malformed {
         cautions.push(format!(
-            "{name}: {records} records cannot be read and were left out; the first is number {first}: {why}"
+            "{name}: {records} records cannot be read and were left out; the first of them is \
+             record {first}: {why}"
         ));
     }
     if let Some(at) = summary.cut_off {
@@ -227,11 +229,13 @@ fn log(
         ));
     }
     if let Some(dropped) = incomplete {
-        cautions.push(format!("{name} lacks {dropped} events that its writer dropped"));
+        cautions
+            .push(format!("{name} lacks {dropped} events, which the writer of the log dropped"));
     }
     if connections.iter().any(|c| c.series.cut_at.is_some()) {
         cautions.push(format!(
-            "{name} has connections with more round trips than are kept; the rest was left out"
+            "{name} has connections with more round-trip samples than fathom keeps; the rest was \
+             left out"
         ));
     }
     let (title, events) = (summary.title, summary.events);

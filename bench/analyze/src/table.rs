@@ -21,7 +21,7 @@ pub enum TableError {
     #[error("is neither qlog nor text")]
     NotText,
     /// A line has more than 64 KiB.
-    #[error("has a line that is too long for a table")]
+    #[error("has a line that is too long for a table row")]
     LongLine,
     /// A table of responses lacks the columns for size and time.
     #[error("is neither qlog nor a table with columns 'bytes' and 'response' or 'total_ms'")]
@@ -110,7 +110,7 @@ impl Row<'_> {
             let (low, high) = range.into_inner();
             let problem = Invalid::value(cell, "is not a number");
             let problem = if high.is_finite() {
-                problem.hint(format!("write one from {low} to {high}"))
+                problem.hint(format!("write a number from {low} to {high}"))
             } else {
                 problem
             };

@@ -143,7 +143,7 @@ fn comparison_finds_slower_file_and_no_change_in_equal_files() {
     let of = |rtts: &[f64], lost: usize| gathered(&log(rtts, move |n| n % lost == 0));
     let same = compare(vec![of(&rtts, 40), of(&rtts, 40)]).unwrap();
     let page = same.page();
-    assert!(page.verdicts[0].contains("nothing differs"), "{:?}", page.verdicts);
+    assert!(page.verdicts[0].contains("no measure differs"), "{:?}", page.verdicts);
     let other = compare(vec![of(&rtts, 40), of(&slower, 10)]).unwrap();
     let row =
         |name: &str| other.measures.iter().find(|m| m.name.starts_with(name)).unwrap().files[1];
@@ -237,7 +237,7 @@ fn response_times_that_end_at_handover_to_quic_are_refused() {
         assert_eq!(source.until(), Some(ResponseEnd::HandedOver));
         let why = super::response(vec![source]).unwrap_err().to_string();
         assert!(
-            why.contains("when a server's QUIC took the last byte")
+            why.contains("when the server's QUIC stack accepted the last byte")
                 && why.contains("Measure at the client"),
             "{why}"
         );

@@ -39,8 +39,8 @@ impl FromStr for MaxWindow {
             "stack" => Ok(Self::Stack),
             _ => packets().map(Self::Packets).ok_or_else(|| {
                 Invalid::value(s, "is not a window").hint(
-                    "write packets such as 68p (2p to 1000000p), none, or stack for the stacks' \
-                     defaults",
+                    "write a number of packets such as 68p (2p to 1000000p), 'none', or 'stack' \
+                     for the default of each stack",
                 )
             }),
         }

@@ -84,7 +84,10 @@ fn reordering_without_loss_is_reported_as_spurious_loss() {
             text.contains("spurious loss by reordering (") && !text.contains("random loss"),
             "{stack}: {text}"
         );
-        assert!(notes.contains("arrived after all, since the path reorders"), "{stack}: {notes}");
+        assert!(
+            notes.contains("arrived after all, because the path reorders packets"),
+            "{stack}: {notes}"
+        );
         assert_eq!(notes.contains("RACK"), stack == "tcp", "{stack}: {notes}");
     }
 }
@@ -119,7 +122,8 @@ fn live_media_below_link_rate_is_application_limited() {
         let (limit, notes) = limit(&c);
         assert!(share(&limit, "application") > 0.7, "{stack}: {limit:?}");
         assert!(
-            limit.line.starts_with("the application") && notes.contains("nothing was left to send"),
+            limit.line.starts_with("the application")
+                && notes.contains("senders had nothing to send"),
             "{limit:?}"
         );
     }
@@ -180,7 +184,7 @@ fn undone_window_reductions_of_quiche_cubic_are_reported() {
     let (forgiving, notes) = limit(&c);
     assert!(forgiving.line.contains(" reductions undone"), "{forgiving:?}");
     assert!(
-        notes.contains("window reductions back though their packets were lost"),
+        notes.contains("window reductions although packets were lost"),
         "{notes}\n{forgiving:?}"
     );
     for (controller, stack) in
@@ -188,7 +192,10 @@ fn undone_window_reductions_of_quiche_cubic_are_reported() {
     {
         let c = plan(controller, stack);
         let (other, notes) = limit(&c);
-        assert!(!notes.contains("window reductions back"), "{stack}: {notes}\n{other:?}");
+        assert!(
+            !notes.contains("window reductions although packets were lost"),
+            "{stack}: {notes}\n{other:?}"
+        );
     }
 }
 
@@ -207,7 +214,7 @@ fn scenario_without_randomness_runs_once_for_all_seeds() {
     );
     let said = c.ranking().conclusion().join(" ");
     assert!(
-        said.contains("The 3 seeds are one run")
+        said.contains("All 3 seeds gave the same run")
             && c.ranking().entries.iter().all(|e| e.change.is_none_or(|x| x.seeds == 1))
     );
     let lossy = Plan { path: PathSpec { loss: Some("1%".into()), ..plan.path.clone() }, ..plan };

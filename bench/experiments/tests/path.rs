@@ -204,7 +204,7 @@ fn error_of_a_run_stopped_by_an_mtu_event_names_the_event() {
     };
     let text = error.to_string();
     assert!(
-        text.contains("after event 'mtu:1250@4s'") && text.contains("write a larger MTU"),
+        text.contains("event 'mtu:1250@4s' drops packets") && text.contains("write a larger MTU"),
         "{text}"
     );
 }

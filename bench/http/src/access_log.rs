@@ -232,7 +232,8 @@ impl AccessLog {
             self.metrics.dropped(1);
             if !self.behind.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
-                    "the access log cannot keep up, and lines are lost (fathom_access_log_dropped_total counts them)"
+                    "the access log cannot keep up, and lines are lost \
+                     (fathom_access_log_dropped_total counts the lost lines)"
                 );
             }
         }

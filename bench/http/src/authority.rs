@@ -41,14 +41,14 @@ pub(crate) fn check(
         _ => {}
     }
     if [asked, host].into_iter().flatten().any(|authority| !is_host_and_port(authority)) {
-        return Err(bad("the request's host is not a host and port"));
+        return Err(bad("the request's host is not a valid host and port"));
     }
     // In HTTP/1.1, the absolute form overrides the field (RFC 9112 §3.2.2).
     if matches!(version, Version::HTTP_2 | Version::HTTP_3)
         && let (Some(asked), Some(host)) = (asked, host)
         && !asked.eq_ignore_ascii_case(host)
     {
-        return Err(bad("the request has two hosts that differ"));
+        return Err(bad("the request names two different hosts"));
     }
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) =

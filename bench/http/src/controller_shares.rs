@@ -62,13 +62,15 @@ impl FromStr for ControllerShares {
                     .hint("write a number from 1 to 1000000, as in sync=50,native:cubic=50")
             })?;
             if controller.is_empty() {
-                return Err(Invalid::value(s, "lacks a controller")
-                    .hint("write one, or several such as sync=50,native:cubic=50"));
+                return Err(Invalid::value(s, "lacks a controller").hint(
+                    "write one controller, or several with weights, such as \
+                        sync=50,native:cubic=50",
+                ));
             }
             let controller = ControllerSpec::from(controller);
             if shares.iter().any(|(other, _)| *other == controller) {
                 return Err(Invalid::value(&controller.to_string(), "is named twice")
-                    .hint("name it once, with the sum of both weights"));
+                    .hint("name the controller once, with the sum of both weights"));
             }
             shares.push((controller, weight));
         }

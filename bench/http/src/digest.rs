@@ -45,7 +45,7 @@ pub enum DigestError {
     #[error("the server sent no {ALGORITHM} digest")]
     Missing,
     /// The server sent another digest.
-    #[error("the body's digest is {computed}, the server sent {ALGORITHM}={sent}")]
+    #[error("the digest of the body is {computed}, but the server sent {ALGORITHM}={sent}")]
     Different {
         /// Field value for the received body.
         computed: String,

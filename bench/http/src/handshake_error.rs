@@ -16,7 +16,7 @@ pub enum HandshakeError {
     #[error(transparent)]
     Closed(#[from] Close),
     /// The handshake took longer than this limit.
-    #[error("the handshake was not complete within {}", duration_text(*.0))]
+    #[error("the handshake did not complete within {}", duration_text(*.0))]
     TimedOut(Duration),
 }
 

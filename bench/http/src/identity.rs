@@ -26,7 +26,7 @@ const MOST: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A file cannot be parsed, or does not hold PEM of this kind.
-    #[error("'{path}' holds no {what} in PEM: {why}; name a file that does", path = path.display())]
+    #[error("'{path}' contains no {what} in PEM: {why}; name a file that contains one", path = path.display())]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -47,8 +47,8 @@ pub enum IdentityError {
     },
     /// The files could not be read within this time.
     #[error(
-        "'{path}' and its key cannot be read within {limit:?}: the disk does not respond; the \
-         files are loaded when it responds again", path = .0.display(), limit = .1)]
+        "'{path}' and its key cannot be read within {limit:?} because the disk does not respond; \
+         fathom loads the files when the disk responds again", path = .0.display(), limit = .1)]
     Stalled(PathBuf, std::time::Duration),
     /// The key is encrypted with a password, which nobody is there to type.
     #[error("the private key '{}' is encrypted; decrypt it first: openssl pkey -in KEY -out PLAIN", .0.display())]
@@ -57,7 +57,10 @@ pub enum IdentityError {
     #[error("certificate and key do not match: {0}; name the private key of this certificate")]
     Mismatch(rustls::Error),
     /// BoringSSL, which quiche uses, rejects the certificate or key.
-    #[error("BoringSSL rejects the certificate or key: {0}; name others, or use another stack")]
+    #[error(
+        "BoringSSL rejects the certificate or key: {0}; use another certificate and key, or \
+        another stack"
+    )]
     BoringSsl(String),
     /// No certificate could be generated.
     #[error("cannot generate a certificate: {0}")]

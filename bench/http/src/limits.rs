@@ -151,7 +151,7 @@ impl FromStr for ClientPrefix {
             .split_once(',')
             .and_then(|(v4, v6)| Some(Self { v4: bits(v4, 32)?, v6: bits(v6, 128)? }));
         both.ok_or_else(|| {
-            Invalid::value(s, "is not a pair of prefix lengths")
+            Invalid::value(s, "is not a valid pair of prefix lengths")
                 .hint("write the lengths for IPv4 and IPv6, such as 32,56")
         })
     }

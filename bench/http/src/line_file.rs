@@ -45,7 +45,7 @@ impl AccessLogTarget {
             .map_err(|e| {
             let unread = e.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
             if unread {
-                io::Error::other("it is a pipe that nobody reads: start its reader first")
+                io::Error::other("the file is a pipe without a reader; start the reader first")
             } else {
                 e
             }
@@ -213,6 +213,6 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
             .unwrap();
         let error = AccessLogTarget::File(pipe).open().unwrap_err().to_string();
-        assert!(error.contains("nobody reads"), "{error}");
+        assert!(error.contains("a pipe without a reader"), "{error}");
     }
 }

@@ -77,7 +77,7 @@ pub enum ProbeError {
     #[error("no answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     /// The stack runs without the plug-in.
-    #[error("the stack has no plug-in")]
+    #[error("this stack has no plug-in for timestamps")]
     NoPlugin,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::other("it is not a regular file"))
+        Err(io::Error::other("the file is not a regular file"))
     }
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        return Err(io::Error::other(format!("it is larger than {most} bytes")));
+        return Err(io::Error::other(format!("the file is larger than {most} bytes")));
     }
     Ok(bytes)
 }

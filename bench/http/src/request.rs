@@ -30,10 +30,10 @@ pub enum RequestBodyError {
     #[error("the request body is larger than {0} bytes")]
     TooLarge(u64),
     /// The client sends too slowly.
-    #[error("the request body came too slowly")]
+    #[error("the request body arrived too slowly")]
     Slow,
     /// The length of the body differs from `content-length`.
-    #[error("the request body is not as long as content-length says")]
+    #[error("the length of the request body differs from its content-length")]
     Length,
     /// The client gave the request up or violated the protocol.
     #[error("the request body broke off: {0}")]
@@ -94,7 +94,7 @@ impl SiteRequest {
             return Err("the content-length is invalid");
         }
         match &self.body_fault {
-            Some(_) => Err("the request body is not as long as content-length says"),
+            Some(_) => Err("the length of the request body differs from its content-length"),
             None => Ok(()),
         }
     }

@@ -70,7 +70,7 @@ pub enum RootError {
         why: io::Error,
     },
     /// The path is that of a file.
-    #[error("root '{}' is not a folder; name the folder that contains the file", .0.display())]
+    #[error("root '{}' is a file, not a folder; name the folder that contains the file", .0.display())]
     NotAFolder(PathBuf),
 }
 
@@ -205,8 +205,11 @@ impl Site {
             Err(e) if is_missing(&e) => nothing(),
             Err(e) => {
                 tracing::debug!("a file under '{}': {e}", root.display());
-                let mut answer =
-                    plain(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again\n");
+                let mut answer = plain(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "the file is temporarily unavailable; \
+                        try again\n",
+                );
                 answer
                     .headers
                     .insert(http::header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
@@ -269,10 +272,10 @@ fn inside(path: &str) -> Option<PathBuf> {
 #[derive(Debug, thiserror::Error)]
 enum SyntheticError {
     /// The delay or the length is not a whole number.
-    #[error("write /bytes/N or /delay/MS/bytes/N, both whole numbers")]
+    #[error("write /bytes/N or /delay/MS/bytes/N with whole numbers N and MS")]
     NotANumber,
     /// The delay or the length is above its limit.
-    #[error("at most /delay/{}/bytes/{bytes} here", delay.as_millis())]
+    #[error("the largest values are /delay/{}/bytes/{bytes}", delay.as_millis())]
     TooLarge {
         /// Longest delay.
         delay: Duration,

@@ -110,11 +110,12 @@ impl Trust {
 pub enum TrustError {
     /// The platform has no root certificates.
     #[error(
-        "this platform has no root certificates; name some with --ca, or accept any with --insecure"
+        "this platform has no root certificates; name a file of root certificates with --ca, or \
+         accept any certificate with --insecure"
     )]
     NoPlatformRoots,
     /// The file cannot be used.
-    #[error("'{}' holds no certificate in PEM: {why}; name a file that does", path.display())]
+    #[error("'{}' contains no certificate in PEM: {why}; name a file that contains one", path.display())]
     File {
         /// Path of the file.
         path: PathBuf,

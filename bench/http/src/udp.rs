@@ -31,7 +31,8 @@ impl SocketBuffers {
         {
             if granted < BUFFER_SIZE {
                 tracing::warn!(
-                    "the socket's {what} buffer is {} KiB, not {}: many clients at once lose packets there; raise net.core.{setting}",
+                    "the socket's {what} buffer is {} KiB instead of {} KiB, so packets are lost \
+                     when many clients are active; raise net.core.{setting}",
                     granted >> 10,
                     BUFFER_SIZE >> 10
                 );

@@ -345,13 +345,18 @@ async fn upstream_failures_become_error_statuses() {
     for stack in Stack::ALL.iter().copied() {
         for (address, path, status, reason) in [
             (nobody, "/", StatusCode::BAD_GATEWAY, "the upstream server cannot be reached\n"),
-            (nonsense, "/", StatusCode::BAD_GATEWAY, "the upstream server gave no valid answer\n"),
-            (closed, "/", StatusCode::BAD_GATEWAY, "the upstream server gave no valid answer\n"),
+            (
+                nonsense,
+                "/",
+                StatusCode::BAD_GATEWAY,
+                "the upstream server sent no valid response\n",
+            ),
+            (closed, "/", StatusCode::BAD_GATEWAY, "the upstream server sent no valid response\n"),
             (
                 address,
                 "/never",
                 StatusCode::GATEWAY_TIMEOUT,
-                "the upstream server did not answer in time\n",
+                "the upstream server did not respond in time\n",
             ),
         ] {
             let running = proxy(stack, &format!("http://{address}"), |settings| {

@@ -249,7 +249,7 @@ impl Criterion {
     fn check(&self, thresholds: &BTreeMap<String, Threshold>) -> Result<(), Invalid> {
         if self.tests.is_empty() != self.not_applicable.is_some() {
             return Err(Invalid::because(
-                "a criterion has either tests, or in not-applicable the reason for none",
+                "a criterion has either tests or not-applicable, the reason why it has no tests",
             ));
         }
         let mut names = BTreeSet::new();

@@ -39,7 +39,9 @@ impl CpuPerAck {
     /// Describes the result in a sentence.
     pub(crate) fn text(&self, thresholds: &BTreeMap<String, Threshold>) -> String {
         format!(
-            "CPU time per ACK frame: {:.0} ns, the reference {:.0} ns, {} % of the reference's; {}: {}. The value depends on this machine, and RFC 9743 does not ask for it.",
+            "CPU time per ACK frame: {:.0} ns, reference {:.0} ns, {} % of the reference's; \
+             threshold {}: {}. The time depends on this machine, and RFC 9743 does not require \
+             this check.",
             self.nanoseconds,
             self.reference_nanoseconds,
             self.percent_of_reference,
@@ -102,8 +104,10 @@ fn load(spec: &str, stack: Stack) -> Result<Load, Invalid> {
             Box::new(move || load.run(controller.clone_box()))
         }
         Controller::Native(name) => {
-            let problem =
-                format!("cannot run outside {stack}; of native controllers, only quinn's can");
+            let problem = format!(
+                "cannot run outside {stack}; only quinn's native controllers can run \
+                    outside their stack"
+            );
             return Err(Invalid::value(&format!("native:{name}"), problem));
         }
     })

@@ -23,7 +23,8 @@ pub enum LeagueError {
     Empty,
     /// Two scorecards were made by different batteries.
     #[error(
-        "{0} and {1} were judged differently (version, depth, seeds, references or criteria); judge both in the same way"
+        "{0} and {1} differ in version, depth, seeds, references or criteria; judge both in the \
+         same way"
     )]
     Differ(String, String),
     /// A controller occurs twice on a stack.

@@ -73,9 +73,10 @@ impl<'a> Quantity<'a> {
             return Err(Invalid::because(format!("'{name}' measures one group; remove beside")));
         }
         match name {
-            "share_percent" => {
-                Err(Invalid::because("share_percent compares two groups; name the other in beside"))
-            }
+            "share_percent" => Err(Invalid::because(
+                "share_percent compares two groups; name the other group in \
+                    beside",
+            )),
             "link_share_percent" => Ok(Self::LinkShare(of)),
             "goodput_percent" => Ok(Self::Goodput(of)),
             "jain_percent" => Ok(Self::Jain(of)),
@@ -160,9 +161,9 @@ impl<'a> Quantity<'a> {
             Self::LinkShare(name) => of("share of the link", name),
             Self::Goodput(name) => of("goodput of the link", name),
             Self::Jain(name) => of("Jain's index of flows", name),
-            Self::SlowestFlow(name) => of("slowest flow relative to the mean", name),
+            Self::SlowestFlow(name) => of("rate of the slowest flow relative to the mean", name),
             Self::QueueDelay(_) => "mean queueing delay".to_owned(),
-            Self::CutOff(_) => "packets stopped by blackouts and the MTU".to_owned(),
+            Self::CutOff(_) => "packets dropped by blackouts and the MTU".to_owned(),
             Self::Failed(name) => of("requests failed", name),
         }
     }
@@ -237,7 +238,7 @@ mod tests {
     fn unknown_measure_names_are_refused() {
         for (name, beside, says) in [
             ("speed", None, "'speed' is not a measure"),
-            ("share_percent", None, "name the other in beside"),
+            ("share_percent", None, "name the other group in beside"),
             ("jain_percent", Some("rival"), "measures one group"),
         ] {
             let error = Quantity::named(name, "subject", beside).unwrap_err().to_string();

@@ -118,9 +118,11 @@ impl JudgePlan {
         };
         if let Some(unknown) = settings.only.iter().find(|of| !exists(of)) {
             return Err(Invalid::because(format!(
-                "'{unknown}' is neither a section nor a test; write one of {}, or 5.2.1/one-to-one, as --criteria lists them",
+                "'{unknown}' is neither a section nor a test; write a section ({}) or a test such \
+                 as 5.2.1/one-to-one (--criteria lists them)",
                 sections.join(", ")
-            )).in_field("only"));
+            ))
+            .in_field("only"));
         }
         let is_must = |criterion: &Criterion| criterion.strength == Strength::Must;
         let must = battery.test_names(is_must);

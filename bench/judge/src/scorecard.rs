@@ -211,21 +211,23 @@ impl Point<'_> {
             (Some(_), Some(_)) => Some((
                 Verdict::NotDecided,
                 Some(
-                    "no request completed in a run of this controller nor in a run of the reference: the path passes nothing"
+                    "no request completed in one run of this controller and in one run of the \
+                     reference, so the path cannot be used for a comparison"
                         .to_owned(),
                 ),
             )),
             (Some(all), None) => Some((
                 Verdict::Fail,
                 Some(format!(
-                    "none of the {all} requests of a run completed, so it has no response time"
+                    "none of the {all} requests of one run completed, so this run has no response \
+                     time"
                 )),
             )),
             _ if own.failed_part() > reference.failed_part() + MOST_LEFT_OUT => Some((
                 Verdict::Fail,
                 Some(format!(
-                    "{} of {} requests failed, against {} of {} with the reference: the other \
-                     response times do not count",
+                    "{} of {} requests failed, compared with {} of {} under the reference, so \
+                     response times of the other requests do not count",
                     own.failed,
                     own.completed + own.failed,
                     reference.failed,
@@ -336,7 +338,7 @@ impl Judge<'_> {
             _ => match (point.requests_that_tell_nothing(&quantity), &value) {
                 (Some(decided), _) => decided,
                 (None, None) => {
-                    (Verdict::NotDecided, Some("its runs have no such value".to_owned()))
+                    (Verdict::NotDecided, Some("the runs have no value of this measure".to_owned()))
                 }
                 (None, Some(value)) => (Verdict::of(value.interval(), threshold), None),
             },
@@ -363,13 +365,16 @@ impl Judge<'_> {
 #[derive(Debug, thiserror::Error)]
 pub enum ScorecardError {
     /// The text is not JSON with a schema version.
-    #[error("not a scorecard ({0}); name a file of 'fathom judge --json'")]
+    #[error("the file is not a scorecard ({0}); name a file that 'fathom judge --json' wrote")]
     Other(#[source] serde_json::Error),
     /// The scorecard has this schema version.
-    #[error("a scorecard of schema {0}, but this fathom reads schema {SCHEMA}; judge again")]
+    #[error(
+        "the scorecard has schema {0}, but this version of fathom reads schema {SCHEMA}; judge \
+        again"
+    )]
     Schema(u32),
     /// The scorecard lacks a field, or has a wrong one.
-    #[error("not a complete scorecard ({0}); judge again")]
+    #[error("the scorecard is not complete ({0}); judge again")]
     Incomplete(#[source] serde_json::Error),
 }
 
@@ -417,7 +422,8 @@ impl Scorecard {
         let sections: Vec<&str> = self.criteria.iter().filter(open).map(|c| &*c.section).collect();
         (!sections.is_empty()).then(|| {
             format!(
-                "MUST criteria of RFC 9743 are not decided ({}): judge with --full or more --seeds.",
+                "Undecided MUST criteria of RFC 9743: {}. To decide them, judge with --full or \
+                 more --seeds.",
                 sections.join(", ")
             )
         })
@@ -451,7 +457,8 @@ impl Scorecard {
         }
         if !self.left_out.is_empty() {
             lines.push(format!(
-                "{} tests of MUST criteria were left out (--only), so nothing is known about them. Judge without --only for a complete verdict.",
+                "--only left out {} tests of MUST criteria. For a complete verdict, judge without \
+                 --only.",
                 self.left_out.len()
             ));
         }

@@ -11,15 +11,21 @@ pub fn verify(net: &NetStats, links: &[(String, LinkStats, Option<usize>, usize)
     let accounted =
         net.delivered + net.dropped + net.impaired + net.unroutable + net.lost + net.in_transit;
     if net.sent + net.duplicated != accounted {
-        errors.push(format!("packets: {} sent, {accounted} accounted for ({net:?})", net.sent));
+        errors.push(format!(
+            "{} packets were sent, but {accounted} packets are accounted for \
+            ({net:?})",
+            net.sent
+        ));
     }
     if net.unroutable != 0 {
-        errors.push(format!("{} packets for flows that do not exist", net.unroutable));
+        errors.push(format!("{} packets arrived for flows that do not exist", net.unroutable));
     }
     let dropped: u64 = links.iter().map(|(_, l, _, _)| l.dropped).sum();
     if dropped != net.dropped {
-        errors
-            .push(format!("links dropped {dropped} packets, the network counted {}", net.dropped));
+        errors.push(format!(
+            "links dropped {dropped} packets, but the network counted {}",
+            net.dropped
+        ));
     }
     for (name, l, limit, queued) in links {
         if l.arrived != l.admitted + l.dropped {

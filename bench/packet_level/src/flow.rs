@@ -92,12 +92,17 @@ impl PacketLevelFlow {
             Err(Invalid::value(&value.to_string(), problem).in_field(field).into())
         };
         match (&self.workload, self.tcp) {
-            (_, Some(tcp)) if tcp.smss() == 0 => refuse("mss", 0, "leaves no room for data"),
+            (_, Some(tcp)) if tcp.smss() == 0 => refuse(
+                "mss",
+                0,
+                "leaves no room for data in a \
+                packet",
+            ),
             (_, None) if self.packet <= HEADER => {
-                refuse("packet", self.packet, "leaves no room for data")
+                refuse("packet", self.packet, "leaves no room for data in a packet")
             }
-            _ if self.max_window == Some(0) => refuse("max_window", 0, "is not at least 1"),
-            _ if self.acks.every == 0 => refuse("acks", 0, "is not at least 1"),
+            _ if self.max_window == Some(0) => refuse("max_window", 0, "is less than 1"),
+            _ if self.acks.every == 0 => refuse("acks", 0, "is less than 1"),
             (Workload::Bulk { .. }, _) => Ok(()),
             (Workload::WebUser(user), _) => Ok(user.check()?),
         }

@@ -34,7 +34,7 @@ impl Spell {
         }
         match self {
             Self::Pareto { shape, .. } if !(shape.is_finite() && *shape > 1.0) => {
-                let problem = Invalid::value(&shape.to_string(), "gives no finite mean");
+                let problem = Invalid::value(&shape.to_string(), "does not give a finite mean");
                 Err(problem.hint("write a shape above 1").in_field("shape"))
             }
             _ => Ok(()),
@@ -76,7 +76,7 @@ impl OnOff {
     /// Checks that all options are in range.
     pub(super) fn check(&self) -> Result<(), Invalid> {
         if self.interval().is_zero() || self.interval() == Duration::MAX {
-            let problem = "has no time between packets that can be represented";
+            let problem = "leaves a time between packets that is too short or too long";
             return Err(Invalid::value(&self.rate.to_string(), problem).in_field("rate"));
         }
         self.on.check().map_err(|e| e.in_field("on"))?;

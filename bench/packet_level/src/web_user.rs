@@ -59,8 +59,11 @@ impl WebUser {
             return Err(problem.in_field("shape"));
         }
         if minimum == 0 || cap < minimum {
-            let problem =
-                Invalid::value(&format!("{minimum} to {cap}"), "is not a range from 1 on");
+            let problem = Invalid::value(
+                &format!("{minimum} to {cap}"),
+                "is not a range of numbers from 1 \
+                    upwards",
+            );
             return Err(problem.in_field("packets"));
         }
         if longest < shortest {

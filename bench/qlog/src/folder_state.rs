@@ -50,7 +50,7 @@ impl FolderState {
                 .is_ok()
         };
         if self.bytes.load(Ordering::Relaxed) >= self.bounds.bytes {
-            return Err("the size limit is reached");
+            return Err("the size limit of the qlog files is reached");
         }
         if !below(&self.open, self.bounds.open) {
             return Err("the limit of open files is reached");
@@ -58,7 +58,7 @@ impl FolderState {
         let more = |n| (n < self.bounds.files).then_some(n + 1);
         if self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
             self.open.fetch_sub(1, Ordering::Relaxed);
-            return Err("the limit of files is reached");
+            return Err("the limit of qlog files is reached");
         }
         Ok(())
     }
@@ -68,7 +68,8 @@ impl FolderState {
         // Warn once: thousands of warnings would say no more.
         if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "qlog: {why}; further connections are not logged, see fathom_qlog_refused_total"
+                "qlog: {why}; further connections are not logged (fathom_qlog_refused_total counts \
+                 them)"
             );
         }
     }

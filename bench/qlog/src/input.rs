@@ -99,7 +99,8 @@ impl Input {
         from.take(PIPE + 1).read_to_end(&mut kept)?;
         if kept.len() as u64 > PIPE {
             return Err(io::Error::other(format!(
-                "it is a pipe of more than {PIPE} bytes; write it to a file and name the file"
+                "the pipe delivers more than {PIPE} bytes; write the data to a file and name the \
+                 file"
             )));
         }
         Ok(From::Kept(kept.into()))
@@ -252,8 +253,10 @@ impl<R: Read> Read for Unpacked<R> {
             Ok(n) => n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Err(e),
             Err(_) => {
-                let why =
-                    format!("its compressed data end or are damaged after {} bytes", self.made);
+                let why = format!(
+                    "the compressed data end early or are damaged after {} bytes",
+                    self.made
+                );
                 *self.problem.borrow_mut() = Some(why);
                 return Ok(0);
             }
@@ -261,7 +264,8 @@ impl<R: Read> Read for Unpacked<R> {
         self.made += n as u64;
         if self.made > SMALL && self.made > self.used.get().saturating_mul(RATIO) {
             return Err(io::Error::other(format!(
-                "it decompresses to more than {RATIO} times its size, which no log does; if it is a log, decompress it first"
+                "the file decompresses to more than {RATIO} times its size, which is implausible \
+                 for a log; if the file is a log, decompress it first"
             )));
         }
         Ok(n)

@@ -29,7 +29,8 @@ pub enum ExportError {
     Write(#[from] io::Error),
     /// The log has too many connections.
     #[error(
-        "holds {0} connections, and at most {CONNECTIONS} go into one file; record one file per connection"
+        "contains {0} connections, but one file for qvis takes at most {CONNECTIONS}; record one \
+         file per connection"
     )]
     Many(usize),
 }

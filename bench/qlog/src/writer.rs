@@ -94,7 +94,8 @@ impl Writer {
             if !self.warned && self.state.dropped.load(Ordering::Relaxed) > 0 {
                 self.warned = true;
                 tracing::warn!(
-                    "qlog: the disk is too slow or a limit is reached; events are dropped, and incomplete logs are marked"
+                    "qlog: the disk is too slow or a limit is reached; events are dropped, and \
+                     incomplete logs are marked as such"
                 );
             }
         }

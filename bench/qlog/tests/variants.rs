@@ -312,7 +312,7 @@ fn error_names_the_format_of_a_file_that_is_no_qlog() {
         (b"{\"constants\":{},\"events\":[{\"time\":\"1\",\"type\":2}]}\n", "Chrome's NetLog"),
         (old, "before draft-00"),
         (b"// qlog\nvar log = {};", "JavaScript"),
-        (b"[0,\"transport\",\"packet_sent\",{}]\n", "without the header"),
+        (b"[0,\"transport\",\"packet_sent\",{}]\n", "the header is missing"),
         (capture, "packet capture"),
         (b"\xfd7zXZ\x00\x00", "unxz"),
         (b"PK\x03\x04\x14\x00", "zip archive"),
@@ -337,7 +337,10 @@ fn windows_logged_in_packets_become_bytes() {
         .replace("\"bytes_in_flight\":20000", "\"bytes_in_flight\":16");
     let (found, summary) = seen(packets.as_bytes());
     let [warning] = &summary.warnings[..] else { panic!("{:?}", summary.warnings) };
-    assert!(warning.contains("windows and bytes in flight are counted in packets"), "{warning}");
+    assert!(
+        warning.contains("windows and bytes in flight in the log are counted in packets"),
+        "{warning}"
+    );
     let window = found.iter().find_map(|(_, event)| {
         if let ParsedEvent::Metrics(m) = event { m.window.zip(m.in_flight) } else { None }
     });
@@ -366,7 +369,7 @@ fn log_events_far_out_of_order_are_counted() {
     lines.push(early);
     let (_, summary) = seen(lines.join("\n").as_bytes());
     assert!(
-        matches!(&summary.warnings[..], [line] if line.starts_with("1 of its 840 events")),
+        matches!(&summary.warnings[..], [line] if line.starts_with("1 of the 840 events")),
         "{:?}",
         summary.warnings
     );

@@ -65,7 +65,7 @@ pub enum ControllerError {
     Spec(#[from] SpecError),
     /// The stack has no controller of this name of its own.
     #[error(
-        "{stack} has no controller '{}' of its own; it has {}",
+        "{stack} has no native controller '{}'; its native controllers are {}",
         name.escape_debug(),
         natives(*stack)
     )]
@@ -77,7 +77,8 @@ pub enum ControllerError {
     },
     /// The name is that of a stack's own controller, but was written without `native:`.
     #[error(
-        "'{name}' is none of ours, but a stack's own; write {NATIVE}{name}{} ('fathom stacks' lists them)",
+        "'{name}' is a native controller of a stack; write {NATIVE}{name}{} ('fathom stacks' lists \
+         native controllers)",
         elsewhere.map_or(String::new(), |stack| format!(" on {stack}"))
     )]
     NativeUnmarked {
@@ -90,7 +91,7 @@ pub enum ControllerError {
     #[error(transparent)]
     Plugin(#[from] PluginError),
     /// The stack is unmodified and runs only its own controllers.
-    #[error("stock quiche takes only its own, such as native:cubic")]
+    #[error("stock quiche runs only its native controllers, such as native:cubic")]
     Stock,
 }
 

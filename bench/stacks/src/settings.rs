@@ -146,10 +146,10 @@ pub struct TransportSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The stack runs only in the laboratory.
-    #[error("{0} is not run here; write {others}", others = Stack::names(Stack::is_everywhere))]
+    #[error("{0} runs only in the laboratory; write {others}", others = Stack::names(Stack::is_everywhere))]
     Stack(Stack),
     /// The settings have no controller.
-    #[error("no controller; name one")]
+    #[error("no controller is named; name one")]
     NoController,
     /// The stack does not run a controller.
     #[error("controller '{spec}': {reason}")]

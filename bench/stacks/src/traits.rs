@@ -36,10 +36,10 @@ pub type SetPriority = Arc<dyn Fn(u64, u8, bool) + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The endpoint is a server.
-    #[error("a server does not connect")]
+    #[error("a server endpoint cannot open connections")]
     IsServer,
     /// The endpoint is a client.
-    #[error("a client does not accept connections")]
+    #[error("a client endpoint cannot accept connections")]
     IsClient,
     /// The first packet closed the connection.
     #[error(transparent)]
@@ -60,7 +60,7 @@ impl ConnectError {
 #[derive(Debug, thiserror::Error)]
 pub enum DatagramError {
     /// One of the ends does not support datagrams.
-    #[error("one of the ends does not support datagrams")]
+    #[error("one of the two endpoints does not support datagrams")]
     Unsupported,
     /// The datagram is too large for a packet or for the peer.
     #[error("the datagram is too large")]
@@ -80,7 +80,7 @@ pub enum DeliveryError {
     #[error("{0:?}")]
     Stream(StreamErrorIncoming),
     /// The connection of a transport without QUIC streams is gone.
-    #[error("the client went away")]
+    #[error("the client closed the connection")]
     ClientGone,
 }
 

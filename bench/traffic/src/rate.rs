@@ -52,7 +52,7 @@ impl RateOutOfRange {
 impl fmt::Display for RateOutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Range { least, most, .. } = self.range;
-        write!(f, "{}; give a rate from {least} to {most}", self.finding())
+        write!(f, "{}; choose a rate from {least} to {most}", self.finding())
     }
 }
 
@@ -67,11 +67,11 @@ mod tests {
         let text = |e: super::RateOutOfRange| e.to_string();
         assert_eq!(
             text(PackMime::new(0.05, 1, Options::default()).err().unwrap()),
-            "0.0500 new connections per second are too few for PackMime; give a rate from 0.1 to 1000000"
+            "0.0500 new connections per second are too few for PackMime; choose a rate from 0.1 to 1000000"
         );
         assert_eq!(
             text(Pages::new(2e5, 1, PageShape::Archive).err().unwrap()),
-            "200000.000000 page views per second are too many; give a rate from 0.001 to 100000"
+            "200000.000000 page views per second are too many; choose a rate from 0.001 to 100000"
         );
     }
 }

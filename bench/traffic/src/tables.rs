@@ -49,10 +49,10 @@ impl TryFrom<Points> for Table {
 
     fn try_from(Points { x, y }: Points) -> Result<Self, Self::Error> {
         if x.len() != y.len() || x.len() < 2 {
-            return Err("a table needs as many y as x, and at least two of each");
+            return Err("a table needs the same number of x and y values, at least two of each");
         }
         if !x.is_sorted_by(|a, b| a < b) || !y.iter().all(|y| y.is_finite()) {
-            return Err("a table needs rising x and finite y");
+            return Err("a table needs increasing x values and finite y values");
         }
         Ok(Self { points: x.into_iter().zip(y).collect() })
     }

@@ -118,8 +118,8 @@ impl ConnectionClock {
     fn warn(&self) {
         if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "the plug-in's clock and the stack's time differ by {:?}: one-way delays are wrong; \
-                 pass the endpoint's runtime to Plugin::with_runtime",
+                "the plug-in's clock and the stack's clock differ by {:?}, so one-way delays are \
+                 wrong; pass the endpoint's runtime to Plugin::with_runtime",
                 self.error()
             );
         }

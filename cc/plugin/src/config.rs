@@ -51,35 +51,41 @@ impl fmt::Display for PluginError {
             Self::Missing { missing, shaping_socket_suffices: true } => {
                 write!(
                     f,
-                    "{missing}; an endpoint that sends through a ShapingSocket offers it too (Plugin::named_with_shaping)"
+                    "{missing}; a ShapingSocket provides this capability, too \
+                     (Plugin::named_with_shaping)"
                 )
             }
             Self::DatagramsInUse(name) => {
                 write!(
                     f,
-                    "controller '{name}' changes the packet size, but the application sends DATAGRAM frames; choose another"
+                    "controller '{name}' changes the packet size, but the application sends \
+                     DATAGRAM frames; choose another controller"
                 )
             }
             Self::ExtensionOff(name) => {
                 write!(
                     f,
-                    "controller '{name}' needs one-way delay, but the extension is off; give it a mode"
+                    "controller '{name}' needs one-way delay, but the timestamp extension is off; \
+                     set a mode for the extension"
                 )
             }
             Self::NeedsSession(name) => {
                 write!(
                     f,
-                    "controller '{name}' needs one-way delay, which comes with the TLS session; use Plugin::server or Plugin::client"
+                    "controller '{name}' needs one-way delay, which the plug-in negotiates in the \
+                     TLS session; use Plugin::server or Plugin::client"
                 )
             }
             Self::NoInitialSuite => f.write_str(
-                "the TLS configuration lacks TLS13_AES_128_GCM_SHA256, which QUIC needs; add it",
+                "the TLS configuration lacks TLS13_AES_128_GCM_SHA256, which QUIC needs; add this \
+                 cipher suite",
             ),
             #[cfg(feature = "rustls")]
             Self::InitialSuite(suite) => {
                 write!(
                     f,
-                    "Initial packets take TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2), not {suite:?}; give that suite"
+                    "Initial packets need the cipher suite TLS13_AES_128_GCM_SHA256 (RFC 9001 \
+                     §5.2), not {suite:?}"
                 )
             }
             #[cfg(feature = "rustls")]

@@ -49,7 +49,10 @@ impl Core {
             Some(Arc::clone(&self.controller_config))
         } else {
             let name = self.controller_config.name();
-            tracing::warn!("controller '{name}' has no TLS session to read delays with; Reno runs");
+            tracing::warn!(
+                "controller '{name}' cannot measure delays without a TLS session; Reno \
+                runs instead"
+            );
             fathom_cc::catalogue::parse("reno").ok()
         };
         let setup = ConnectionConfig {

@@ -31,7 +31,7 @@ impl KeyCounts {
     pub(crate) fn on_seal_failure(&self, what: &str) {
         if self.unsealed.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::error!(
-                "{what} failed: junk is sent in its place, and the connection is closed"
+                "{what} failed, so an invalid packet is sent instead and the connection is closed"
             );
         }
     }

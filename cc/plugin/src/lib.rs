@@ -49,7 +49,8 @@
 
 #[cfg(all(feature = "rustls", not(any(feature = "ring", feature = "aws-lc-rs"))))]
 compile_error!(
-    "fathom-plugin: choose whose AES signs Retry packets: feature `ring` or `aws-lc-rs`"
+    "fathom-plugin: choose the library that signs Retry packets with AES: feature `ring` or \
+     `aws-lc-rs`"
 );
 
 mod by_path;

@@ -79,7 +79,7 @@ impl Negotiation {
         if self.extension.receive_timestamps.is_some() && has(parameters, INITIAL_MAX_PATH_ID) {
             // The draft has different frames for several paths, which are neither written nor read
             // here.
-            tracing::info!("receive timestamps are not offered together with multipath");
+            tracing::info!("multipath is on, so receive timestamps are not offered");
             self.extension.receive_timestamps = None;
         }
     }
@@ -166,7 +166,7 @@ impl Negotiation {
             ));
         }
         if controller_config.optional().one_way {
-            tracing::info!("peer does not offer {wanted}: '{name}' runs on RTT");
+            tracing::info!("the peer does not offer {wanted}, so controller '{name}' uses RTTs");
         }
         Ok(())
     }

@@ -41,7 +41,7 @@ fn on_seal_failure(state: Option<&ConnectionState>, what: &str) {
     match state {
         Some(state) => state.key_counts().on_seal_failure(what),
         None => tracing::error!(
-            "{what} failed before there was a connection: junk was sent in its place"
+            "{what} failed before a connection existed, so an invalid packet was sent instead"
         ),
     }
 }

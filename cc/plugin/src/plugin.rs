@@ -344,7 +344,7 @@ fn seals_paths<S: Stack>(provider: &rustls::crypto::CryptoProvider) -> bool {
     let seals = session::seals_paths(provider);
     if !seals {
         tracing::warn!(
-            "the crypto provider cannot seal packets of a second path: multipath is off"
+            "the crypto provider cannot seal packets of a second path, so multipath is off"
         );
     }
     seals

@@ -115,7 +115,7 @@ impl TrailerRegistry {
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     if getrandom::fill(&mut bytes).is_err() {
-        tracing::error!("no randomness for a shaping socket");
+        tracing::error!("the operating system provides no random numbers for a shaping socket");
     }
     bytes
 }
@@ -166,7 +166,8 @@ impl TrailerWriter {
             .saturating_sub(counts.seen.load(Ordering::Relaxed));
         if unseen > UNSEEN && !counts.broken.swap(true, Ordering::Relaxed) {
             tracing::error!(
-                "the endpoint does not send through its shaping socket: packet size and send delay are off"
+                "the endpoint does not send through its shaping socket, so the controller can set \
+                 neither packet size nor send delay"
             );
         }
         unseen <= UNSEEN

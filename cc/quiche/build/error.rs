@@ -13,13 +13,14 @@ pub enum Error {
     Io(PathBuf, io::Error),
     /// `FATHOM_QUICHE_SOURCE` names a folder that is not stock quiche.
     #[error(
-        "FATHOM_QUICHE_SOURCE={0} is not quiche {VERSION}; unset it or name its unpacked sources"
+        "FATHOM_QUICHE_SOURCE={0} is not quiche {VERSION}; unset the variable, or set it to the \
+         unpacked sources of this version"
     )]
     NotStock(PathBuf),
     /// Neither Cargo's registry, if its folder is known, nor Cargo itself has the sources.
     #[error(
-        "quiche {VERSION}'s sources are not in {}, and Cargo does not find them ({why}); run `cargo \
-         fetch` with network, or set FATHOM_QUICHE_SOURCE to them",
+        "the sources of quiche {VERSION} are not in {}, and Cargo does not find them ({why}); run \
+         `cargo fetch` with network access, or set FATHOM_QUICHE_SOURCE to the sources",
         .registry.as_deref().unwrap_or(Path::new("Cargo's registry")).display()
     )]
     NotFound { registry: Option<PathBuf>, why: CargoError },
@@ -43,7 +44,7 @@ pub enum Error {
     #[error("patch/{patch}: {file}: {why}")]
     BadDiff { patch: String, file: String, why: diffy::ParsePatchError },
     /// A diff of a file that stock does not have.
-    #[error("patch/{patch}: stock has no src/{file}")]
+    #[error("patch/{patch}: stock quiche has no file src/{file}")]
     NoFile { patch: String, file: String },
     /// A diff that does not apply.
     #[error("patch/{patch} does not fit src/{file}: {why}; the patch is for quiche {VERSION}")]

@@ -63,7 +63,8 @@ option_values! {
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "cubic",
-    summary: "CUBIC: keeps 0.7 of the window on loss or mark, then grows with time",
+    summary: "CUBIC: keeps 0.7 of the window on a loss or mark, then grows with the time since the \
+        loss",
     source: "RFC 9438 §4",
     // CUBIC keeps 0.7 of the window, and its growth depends on the time since the loss
     // (RFC 9438 §4).

@@ -108,7 +108,8 @@ option_values! {
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "dca",
-    summary: "TCP/DCA: Reno that also cuts when the last RTTs exceed recent ones by their deviation",
+    summary: "TCP/DCA: Reno that also cuts the window when the last RTTs exceed the recent mean by \
+        the deviation",
     source: "DCA §4.3",
     page: PAGE,
     ..Algorithm::of_rule::<DcaConfig>()

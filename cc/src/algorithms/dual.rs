@@ -53,7 +53,8 @@ option_values! {
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "dual",
-    summary: "TCP/DUAL: Reno that gives up an eighth every second round trip while the RTT is above the middle of its range",
+    summary: "TCP/DUAL: Reno that gives up an eighth of the window every second round trip while \
+        the RTT is above the middle of its range",
     source: "DCA §4.4",
     page: PAGE,
     ..Algorithm::of_rule::<DualConfig>()

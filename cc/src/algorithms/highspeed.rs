@@ -43,7 +43,7 @@ pub const LAST_WINDOW: f64 = 100_000.0;
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "highspeed",
-    summary: "HighSpeed TCP: Reno that grows faster and falls less the larger the window",
+    summary: "HighSpeed TCP: Reno that grows faster and is cut less at larger windows",
     source: "RFC 3649 §5",
     page: PAGE,
     ..Algorithm::of_rule::<HighSpeedConfig>()

@@ -50,7 +50,8 @@ option_values! {
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "packet-size",
-    summary: "Smaller packets when the window holds few, around another controller: packet-size/sync",
+    summary: "Adaptive packet size: smaller packets while the window holds few; wraps another \
+        controller: packet-size/sync",
     source: "Packet size §1.4",
     aliases: &[],
     options: Sizing::OPTIONS,
@@ -115,7 +116,8 @@ impl ControllerConfig for PacketSizeConfig {
     }
 
     fn hint(&self) -> &'static str {
-        "run it on a stack that honours a datagram size ('fathom stacks' lists them)"
+        "run this controller on a stack that honours datagram sizes ('fathom stacks' lists the \
+         stacks)"
     }
 
     /// Checks the capabilities. If the wrapped controller lacks one, the error is the wrapped

@@ -19,7 +19,8 @@ pub const LOSS_REDUCTION: Ratio = Ratio::HALF;
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "reno",
-    summary: "NewReno: half the window on loss or mark, one datagram more per round trip",
+    summary: "NewReno: halves the window on a loss or mark, and grows by one datagram per round \
+        trip",
     source: "RFC 9002 §7",
     page: PAGE,
     ..Algorithm::of_rule::<RenoConfig>()

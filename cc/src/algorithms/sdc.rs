@@ -115,7 +115,8 @@ option_values! {
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "sdc",
-    summary: "SDC: keeps eight packets in the window and slows down by delaying them at the sender",
+    summary: "SDC: keeps eight packets in the window and slows down by delaying packets at the \
+        sender",
     source: "SDC §2.2",
     required: Capabilities { pacing: true, ..Capabilities::NONE },
     // SDC §2.2: below eight packets the window stays and the delay grows instead; the window grows
@@ -179,10 +180,12 @@ impl RuleConfig for SdcConfig {
     fn hint(&self) -> &'static str {
         match self.signal {
             Signal::Either => {
-                "run it on a stack that paces as requested ('fathom stacks' lists them)"
+                "run this controller on a stack that paces as requested ('fathom stacks' lists the \
+                 stacks)"
             }
             Signal::Ecn => {
-                "run it where ECN and pacing are offered, or without marks as sdc:signal=either"
+                "run this controller on a stack with ECN and pacing, or use sdc:signal=either, \
+                 which needs no marks"
             }
         }
     }

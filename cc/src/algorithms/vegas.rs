@@ -120,7 +120,7 @@ const PACKETS: Values = Values::Integer { min: 0, max: 1_000 };
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "vegas",
-    summary: "TCP Vegas: keeps a few packets of its own waiting in the path's queues",
+    summary: "TCP Vegas: keeps a few of its own packets waiting in the path's queues",
     source: "DCA §4.4",
     build: |parsed| Arc::new(VegasConfig::read(parsed).without_those_of_the_set()),
     // Vegas doubles the window only every other round trip, so that the rounds between show the

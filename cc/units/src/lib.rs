@@ -162,7 +162,7 @@ impl FromStr for Rate {
         };
         let bits = number * scale;
         if bits >= 1e15 {
-            return Err(wrong("is more than any link has"));
+            return Err(wrong("is higher than the rate of any link"));
         }
         Ok(Self(bits.round() as u64))
     }
@@ -443,7 +443,7 @@ mod tests {
             ("10", "has no unit"),
             ("ten", "is not a rate"),
             ("10ps", "is not a rate"),
-            ("99999999999999999999Mbps", "more than any link"),
+            ("99999999999999999999Mbps", "higher than the rate of any link"),
         ] {
             let error = text.parse::<Rate>().unwrap_err().to_string();
             assert!(

@@ -139,7 +139,7 @@ fn check_arguments(cli: &Cli) -> Result<(), Failure> {
             file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
             return Err(Failure::input(format!(
-                "no directory '{}' for --json; create it or choose another",
+                "--json: the directory '{}' does not exist; create it or choose another",
                 folder.display()
             )));
         }
@@ -234,7 +234,8 @@ fn is_selected(cli: &Cli, implementation: &Implementation) -> bool {
 fn implementations(cli: &Cli) -> Result<Vec<Implementation>, Failure> {
     let program = std::env::current_exe().map_err(Failure::run)?.with_file_name("fathom-endpoint");
     if !program.is_file() {
-        let hint = "build it beside this one: cargo build -p fathom-interop";
+        let hint =
+            "build the program in the same folder as this one: cargo build -p fathom-interop";
         return Err(Failure::input(format!("no '{}'; {hint}", program.display())));
     }
     let mut all: Vec<Implementation> =

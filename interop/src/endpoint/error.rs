@@ -42,7 +42,7 @@ pub(super) enum InputError {
     #[error("controller '{0}': {1}")]
     Controller(String, String),
     /// The TLS configuration has no cipher suite for Initial packets.
-    #[error("no cipher suite for Initial packets")]
+    #[error("the TLS configuration has no cipher suite for Initial packets")]
     NoInitialSuite,
     /// The address cannot be used.
     #[error("cannot listen at {0}: {1}; choose another port")]

@@ -266,7 +266,7 @@ fn check_early_data(second: &ConnectionTrace, requirements: &mut Requirements) {
     requirements.require_seen(
         read.then_some(most),
         |most| most,
-        "most requests went in 1-RTT packets",
+        "most requests were sent in 1-RTT packets",
     );
 }
 

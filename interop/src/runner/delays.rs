@@ -151,7 +151,7 @@ fn accuracy_error(direction: &DirectionDelays) -> Option<String> {
     if direction.samples < MIN_SAMPLES {
         let few = || {
             format!(
-                "{} timestamps for the {}'s packets, fewer than {MIN_SAMPLES}",
+                "only {} timestamps arrived for the {}'s packets, fewer than {MIN_SAMPLES}",
                 direction.samples, direction.from
             )
         };

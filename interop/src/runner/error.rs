@@ -38,7 +38,7 @@ pub enum RunError {
     #[error("the server exited before it listened: {0}")]
     ServerExited(ExitReason),
     /// The server did not listen in time.
-    #[error("the server does not listen at {address} after {} s", limit.as_secs())]
+    #[error("the server did not listen at {address} within {} s", limit.as_secs())]
     NotListening {
         /// Address on which the server should listen.
         address: SocketAddr,

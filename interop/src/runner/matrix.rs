@@ -169,7 +169,11 @@ impl Matrix {
                     let _ = writeln!(text, "unverified: {}: {why}", about(e));
                 }
                 (TestResult::Passed, Some(known)) => {
-                    let _ = writeln!(text, "passed despite known failure: {}: {known}", about(e));
+                    let _ = writeln!(
+                        text,
+                        "passed, although listed as a known failure: {}: {known}",
+                        about(e)
+                    );
                 }
                 _ => {}
             }

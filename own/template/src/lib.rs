@@ -17,7 +17,8 @@ pub const DELAY_REDUCTION: Ratio = Ratio::new(7, 8);
 /// The entry in the catalogue: what `fathom controllers` shows.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "template-controller",
-    summary: "NewReno that gives up an eighth per round trip while packets queue for longer than its target",
+    summary: "NewReno that gives up an eighth of its window per round trip while the queueing \
+        delay exceeds its target",
     source: "own work",
     ..Algorithm::of_rule::<Config>()
 };

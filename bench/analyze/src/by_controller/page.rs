@@ -70,7 +70,10 @@ impl ControllerComparison {
             }
             match found.is_empty() {
                 true => {
-                    format!("{name}: nothing differs from {} beyond its 95 % interval.", names[0])
+                    format!(
+                        "{name}: no measure differs from {} beyond its 95 % interval.",
+                        names[0]
+                    )
                 }
                 false => format!("{name}, against {}: {}.", names[0], found.join("; ")),
             }
@@ -99,13 +102,15 @@ fn shown(value: Option<f64>, interval: Option<(f64, f64)>, plus: &str) -> String
 
 const METHOD: &[&str] = &[
     "Intervals (95 %) come from resampling whole connections, because the values of one connection \
-     are similar. With fewer than ten connections there is no interval, and a percentile near the \
-     largest values has none. The last columns are differences from the first controller, each \
-     with its own interval.",
-    "A server with weights assigns controllers at random, to all clients at the same time. But a \
-     controller that requires one-way delays refuses clients without the timestamp extension, and \
-     then the clients differ, too.",
-    "Response times run from the request's header until the last byte was acknowledged.",
-    "With many measures one interval in twenty misses by chance: a single small difference means \
-     little. Very many values are thinned evenly before resampling, which makes intervals wider.",
+     are similar. A controller with fewer than ten connections has no interval, and a percentile \
+     near the largest values has none. The last columns show differences from the first \
+     controller, each with its own interval.",
+    "A server with weights assigns controllers to connections at random, so all controllers serve \
+     the same kind of clients at the same time. But a controller that requires one-way delays \
+     refuses clients without the timestamp extension, so its clients differ from those of the \
+     other controllers.",
+    "Response times run from the request's header to the acknowledgement of the last byte.",
+    "About one interval in twenty misses the true value by chance, so a single small difference \
+     among many measures means little. Very large sets of values are thinned evenly before \
+     resampling, which makes intervals wider.",
 ];

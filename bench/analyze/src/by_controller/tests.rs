@@ -73,7 +73,7 @@ fn connections_are_grouped_by_controller_across_log_files() {
         "{:?}",
         page.verdicts
     );
-    assert!(page.verdicts[1].starts_with("not named: nothing differs"), "{:?}", page.verdicts);
+    assert!(page.verdicts[1].starts_with("not named: no measure differs"), "{:?}", page.verdicts);
     assert!(report::text(&page).contains("sync − native:cubic"));
 }
 
@@ -95,7 +95,7 @@ fn logs_without_controller_name_are_refused_with_a_hint() {
     let rows = vec![ResponseTime { bytes: 1, ms: 1.0, first_byte_ms: None, began_ms: None }];
     assert!(
         refused(Source { name: "t.csv".into(), rows, ..Source::default() })
-            .contains("'t.csv' holds a table")
+            .contains("'t.csv' contains a table")
     );
     let mut old = connection(Some("a"), &[1.0]);
     (old.until, old.sent) = (Some(ResponseEnd::HandedOver), None);

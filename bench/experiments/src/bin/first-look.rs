@@ -25,7 +25,8 @@ fn main() -> ExitCode {
         Ok(comparison) => {
             println!("{}", report::table(&comparison));
             println!(
-                "Two seeds on one stack: a first look. `fathom compare` takes five of twice as many responses, on any stack."
+                "This first look uses two seeds on one stack. `fathom compare` uses five seeds \
+                 with twice as many responses, on any stack."
             );
             ExitCode::SUCCESS
         }

@@ -238,7 +238,7 @@ fn compared(
 fn of_option(e: ScenarioError) -> ScenarioError {
     let ScenarioError::Rate { error, .. } = e else { return e };
     let change = if error.is_too_high() { "lower" } else { "raise" };
-    Invalid::because(format!("{}; {change} --load, or the rate of the link", error.finding()))
+    Invalid::because(format!("{}; {change} --load or the rate of the link", error.finding()))
         .in_field("load")
         .into()
 }

@@ -36,9 +36,12 @@ impl Beside {
     pub(crate) fn read(text: &str) -> Result<Self, Invalid> {
         let wrong = |why: String| {
             Invalid::because(format!(
-                "'{}' {why}; write a controller and how many flows, such as cubic:2 or native:bbr:1; tcp:2 or tcp-reno:1; or udp:2Mbps",
+                "'{}' {why}; write a controller and its number of flows, such as cubic:2 or \
+                 native:bbr:1, packet-level TCP such as tcp:2 or tcp-reno:1, or a UDP source such \
+                 as udp:2Mbps",
                 text.escape_debug()
-            )).in_field("beside")
+            ))
+            .in_field("beside")
         };
         if let Some(rate) = text.strip_prefix("udp:") {
             return parse_rate(rate)
@@ -65,7 +68,8 @@ impl Beside {
             }
         };
         if let ControllerSpec::Fathom(spec) = ControllerSpec::from(controller) {
-            catalogue::parse(&spec).map_err(|e| wrong(format!("is not cross traffic ({e})")))?;
+            catalogue::parse(&spec)
+                .map_err(|e| wrong(format!("is not valid cross traffic ({e})")))?;
         }
         Ok(Self::Flows { tcp, controller: controller.to_owned(), count })
     }

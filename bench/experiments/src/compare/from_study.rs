@@ -35,24 +35,28 @@ impl Plan {
         if study.absent > 0 {
             let absent = study.absent;
             return Err(Invalid::because(format!(
-                "this build lacks the stack of {absent} combinations; leave them out, or build with --features quiche"
-            )).in_field("sweep"));
+                "this build lacks the stack that {absent} combinations need; leave these \
+                 combinations out, or build with --features quiche"
+            ))
+            .in_field("sweep"));
         }
         if study.report != ReportSpec::default() {
             return Err(Invalid::because(
-                "'fathom compare' has its own report; leave the table out, or run the study with 'fathom plan run'",
-            ).in_field("report"));
+                "'fathom compare' has its own report and ignores [report]; leave the table out, or \
+                 run the study with 'fathom plan run'",
+            )
+            .in_field("report"));
         }
         study.check_built_in()?;
         let specs = study.specs();
         let plan = specs.first().and_then(|first| Self::described(&study, first, &specs));
         let mut plan = plan.ok_or_else(|| {
-            Invalid::because("'fathom compare' needs a group; write one")
+            Invalid::because("'fathom compare' needs a [[traffic]] group; write one")
                 .in_field("scenario.traffic")
         })?;
         let checked = plan.check().map_err(|e| {
             Invalid::because(format!(
-                "'fathom compare' does not run it: {e}; other studies run with 'fathom plan run'"
+                "'fathom compare' cannot run this study: {e}; run it with 'fathom plan run'"
             ))
         })?;
         plan.check_same(&specs, &checked)?;
@@ -107,7 +111,7 @@ impl Plan {
         for theirs in specs {
             let which = candidate(theirs);
             let Some((_, ours)) = own.iter().find(|(of, _)| *of == which) else {
-                return Err(wrong("scenario.traffic: it has no controller".to_owned()));
+                return Err(wrong("scenario.traffic: the group has no controller".to_owned()));
             };
             let theirs = adapted(theirs, ours, self.stacks.len() == 1);
             let [theirs, ours] = [&theirs, ours].map(|spec| Value::try_from(spec).ok());
@@ -119,7 +123,8 @@ impl Plan {
             return Ok(());
         }
         Err(wrong(
-            "sweep: it does not combine every controller with every stack and backend".to_owned(),
+            "sweep: the axes do not combine every controller with every stack and backend"
+                .to_owned(),
         ))
     }
 }

@@ -37,8 +37,9 @@ impl Comparison {
             return None;
         }
         Some(
-            "the path reorders packets, and TCP here has no RACK (RFC 8985) and takes three duplicate acknowledgements for a loss. \
-             Linux has RACK, so it is much faster here than the figures of stack tcp"
+            "the path reorders packets. TCP in the laboratory has no RACK (RFC 8985), so three \
+             duplicate acknowledgements count as a loss. Linux has RACK, so it is much faster on \
+             such a path than stack tcp"
                 .to_owned(),
         )
     }

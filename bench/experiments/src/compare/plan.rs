@@ -184,7 +184,7 @@ impl Plan {
             (1..beside.len()).find(|i| beside[..*i].iter().any(|b| b.name() == beside[*i].name()))
         {
             return Err(Invalid::because(format!(
-                "'{}' is named twice; write how many flows, such as cubic:2",
+                "'{}' is named twice; name it once with its number of flows, such as cubic:2",
                 self.beside[twice]
             ))
             .in_field("beside"));
@@ -203,7 +203,8 @@ impl Plan {
             return Err(field(
                 "link",
                 format!(
-                    "'{}' leaves no faster link for the reference; write less than 10Gbps",
+                    "'{}' is the highest rate, so the uncongested reference cannot be faster; \
+                     write less than 10Gbps",
                     self.link
                 ),
             ));
@@ -212,7 +213,8 @@ impl Plan {
             return Err(field(
                 "reference",
                 format!(
-                    "'{}' must be faster than the link of {link}: it is the network that is not congested; write --reference {tenfold}, or leave it out",
+                    "'{}' is not faster than the link of {link}, but the reference is an \
+                     uncongested network; write --reference {tenfold}, or leave it out",
                     self.reference,
                 ),
             ));
@@ -269,16 +271,20 @@ impl Plan {
     fn refuse_unused_fields(&self, checked: &Checked) -> Result<(), Invalid> {
         let web = matches!(checked.workload, Workload::Web(_));
         if self.reference != AUTO && !checked.has_reference() {
-            let why =
-                if web { "only the built-in network has one" } else { "only packmime has one" };
+            let why = if web {
+                "only the built-in network has a reference"
+            } else {
+                "only packmime has a \
+                    reference"
+            };
             return Err(Invalid::because(format!(
-                "{why}, and nothing runs on an uncongested network"
+                "{why}, so nothing would run on an uncongested network"
             ))
             .hint("leave it out")
             .in_field("reference"));
         }
         if self.server_delay && !web {
-            return Err(Invalid::because("only packmime has it")
+            return Err(Invalid::because("only packmime has a server delay")
                 .hint("leave it out, or write workload = \"packmime\"")
                 .in_field("server-delay"));
         }
@@ -286,7 +292,7 @@ impl Plan {
         if self.connections == Connections::Persistent && keeps {
             let kind = self.kind();
             return Err(Invalid::because(format!(
-                "a client of {kind} keeps its one connection anyway"
+                "a client of {kind} always keeps its single connection"
             ))
             .hint("leave 'persistent' out")
             .in_field("connections"));
@@ -409,42 +415,52 @@ impl Plan {
                     || !workload.ends() =>
             {
                 Err(Invalid::because(format!(
-                    "'{}' never ends, or needs its load as a separate option; write packmime, page, media, upload or bulk, or one with numbers such as bulk:4x10MB@100ms",
+                    "'{}' never ends, or needs its load as a separate option (--load); write \
+                     packmime, page, media, upload or bulk, or a workload with numbers, such as \
+                     bulk:4x10MB@100ms",
                     self.workload
-                )).in_field("workload"))
+                ))
+                .in_field("workload"))
             }
             Ok(workload) if workload.model().period() != Period::default() => {
                 Err(Invalid::because(format!(
-                    "'{}' makes requests during only a part of the run, but a comparison ends after a number of responses; leave 'from' and 'to' out, or write a study",
+                    "'{}' makes requests during a part of the run only, but a comparison ends \
+                     after a number of responses; leave 'from' and 'to' out, or write a study",
                     self.workload
-                )).in_field("workload"))
+                ))
+                .in_field("workload"))
             }
             Ok(workload) if workload.requests().is_some_and(|n| n > MOST_RESPONSES) => {
                 Err(Invalid::because(format!(
-                    "'{}' makes more than {MOST_RESPONSES} responses; write a shorter one",
+                    "'{}' makes more than {MOST_RESPONSES} responses; write a shorter workload",
                     self.workload
-                )).in_field("workload"))
+                ))
+                .in_field("workload"))
             }
             Ok(workload) => Ok((words, workload)),
             Err(e) if !options.is_empty() || e.fields.iter().any(|field| field == "responses") => {
                 Err(e.in_field("workload"))
             }
             Err(_) => Err(Invalid::because(format!(
-                "'{}' is not a workload; write packmime, page, media, upload or bulk, or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s",
+                "'{}' is not a workload; write packmime, page, media, upload or bulk, or a \
+                 workload with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps \
+                 deadline 100ms for 60s', uploads:4x10MB@1s",
                 self.workload.escape_debug()
-            )).in_field("workload")),
+            ))
+            .in_field("workload")),
         }
     }
 
     fn runs(&self) -> Result<Vec<(Stack, Controller)>, Invalid> {
         let wrong = |e: String| Invalid::because(e).in_field("controllers");
         if self.controllers.is_empty() {
-            return Err(
-                Invalid::because("name at least one, such as reno,sync").in_field("controllers")
-            );
+            return Err(Invalid::because("name at least one controller, such as reno,sync")
+                .in_field("controllers"));
         }
         if self.backends.is_empty() {
-            return Err(Invalid::because("name at least one, such as virtual").in_field("backends"));
+            return Err(
+                Invalid::because("name at least one backend, such as virtual").in_field("backends")
+            );
         }
         if let Some(twice) =
             (1..self.backends.len()).find(|i| self.backends[..*i].contains(&self.backends[*i]))
@@ -456,7 +472,9 @@ impl Plan {
             .in_field("backends"));
         }
         if self.stacks.is_empty() {
-            return Err(Invalid::because("name at least one, such as quinn").in_field("stacks"));
+            return Err(
+                Invalid::because("name at least one stack, such as quinn").in_field("stacks")
+            );
         }
         let mut runs: Vec<(Stack, Controller)> = Vec::new();
         for (i, stack) in self.stacks.iter().enumerate() {

@@ -144,7 +144,8 @@ impl Ranking<'_> {
             );
             if with.len() > 6 {
                 lines.push(format!(
-                    "With {} controllers, one of twenty intervals misses by chance: judge close ones with more seeds.",
+                    "With {} controllers, about one interval in twenty misses the true value by \
+                     chance: repeat close comparisons with more seeds.",
                     with.len()
                 ));
             }
@@ -161,7 +162,8 @@ impl Ranking<'_> {
         let are = if names.len() == 1 { "is" } else { "are" };
         (!names.is_empty()).then(|| {
             format!(
-                "{} {are} not ranked: more than {:.0} % of the requests failed there, and the {} is of the others.",
+                "{} {are} not ranked: more than {:.0} % of their requests failed, and the {} \
+                 describes only the other requests.",
                 listed(&names),
                 100.0 * MOST_LEFT_OUT,
                 self.measure.name
@@ -188,8 +190,9 @@ impl Ranking<'_> {
     fn one_seed(&self) -> String {
         match self.one_run {
             Some(seeds) => format!(
-                "The {seeds} seeds are one run: nothing in this scenario is random, so there is no interval and more seeds \
-                 add nothing (--loss, --jitter or transfers that start at random times would)."
+                "All {seeds} seeds gave the same run, because nothing in this scenario is random. \
+                 So there is no interval, and more seeds add nothing. To add randomness, use \
+                 --loss, --jitter or transfers that start at random times."
             ),
             None => ONE_SEED.to_owned(),
         }
@@ -213,7 +216,7 @@ impl Ranking<'_> {
         if !told.is_empty() {
             let all = [below, above].concat();
             lines.push(format!(
-                "Against {base}, on {measure} over {seeds} seeds: {}.",
+                "Compared with {base}, by {measure} over {seeds} seeds: {}.",
                 all.join("; ")
             ));
         }
@@ -239,8 +242,8 @@ impl Ranking<'_> {
         let beats_first = with.iter().find(is_better);
         if let Some(better) = beats_first {
             lines.push(format!(
-                "{} has the best mean, but {} is better seed by seed: a few seeds determine the \
-                 mean.",
+                "{} has the best mean, but {} is better if each seed is compared: a few seeds \
+                 determine the mean.",
                 name(with[0]),
                 name(better)
             ));
@@ -258,7 +261,8 @@ impl Ranking<'_> {
                 }
                 several => {
                     format!(
-                        "It is undecided which of the {} marked ~ or first is the best.",
+                        "It is undecided which of the {} controllers ranked first or marked ~ is \
+                         the best.",
                         several.len()
                     )
                 }
@@ -271,7 +275,7 @@ impl Ranking<'_> {
         let changes = self.entries.iter().filter_map(|entry| {
             let change = entry.change?;
             Some(format!(
-                "{}: {} {} against the first backend.",
+                "{}: {} {} compared with the first backend.",
                 entry.candidate.label,
                 self.measure.name,
                 change.text()

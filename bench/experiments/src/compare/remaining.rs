@@ -52,16 +52,19 @@ impl Comparison {
     }
 
     /// Returns a sentence with the commands that execute the remaining runs: the same command with
-    /// other options. If this takes too many commands, the same command runs all again.
+    /// other options. If this takes too many commands, the same command repeats all runs.
     pub fn how_to_go_on(&self) -> String {
         let left = self.remaining();
         let commands: Vec<String> = left.iter().map(Remaining::arguments).collect();
         match &commands[..] {
             [] => "nothing is left".into(),
             several if several.len() <= MOST_COMMANDS => {
-                format!("the same command with {} runs the rest", several.join(", and with "))
+                format!(
+                    "the same command with {} executes the remaining runs",
+                    several.join(", and with ")
+                )
             }
-            _ => "the same command runs all again".into(),
+            _ => "the same command repeats all runs".into(),
         }
     }
 }
@@ -97,14 +100,17 @@ mod tests {
         for (runs, says) in [
             (
                 &[("reno", 4), ("sync", 4), ("reno", 5), ("sync", 5)][..],
-                "with --seed 4 --seeds 2 runs the rest",
+                "with --seed 4 --seeds 2 executes the remaining runs",
             ),
             (
                 &[("sync", 3), ("reno", 4), ("sync", 4)],
                 "with --controllers sync --seed 3 --seeds 1, and with --seed 4 --seeds 1",
             ),
-            (&[("sync", 1)], "with --controllers sync --seed 1 --seeds 1 runs the rest"),
-            (&[("sync", 1), ("reno", 2), ("sync", 3), ("reno", 5)], "runs all again"),
+            (
+                &[("sync", 1)],
+                "with --controllers sync --seed 1 --seeds 1 executes the remaining runs",
+            ),
+            (&[("sync", 1), ("reno", 2), ("sync", 3), ("reno", 5)], "repeats all runs"),
         ] {
             let text = left(runs).how_to_go_on();
             assert!(text.contains(says), "{text}");

@@ -169,7 +169,10 @@ impl Comparison {
         {
             0 => format!("INCOMPLETE: no results of {label} ({why})"),
             there => {
-                format!("INCOMPLETE: {label} has {there} of {} seeds ({why})", self.plan.seeds)
+                format!(
+                    "INCOMPLETE: {label} has results of only {there} of {} seeds ({why})",
+                    self.plan.seeds
+                )
             }
         };
         all.into_iter().map(line).collect()
@@ -190,15 +193,22 @@ impl Comparison {
             }
             let words = if late == all {
                 let longest = ends().fold(0.0, f64::max);
-                format!("came after the end of every run, of which the longest took {longest:.1} s")
+                format!("came after the end of every run (the longest run took {longest:.1} s)")
             } else {
                 let shortest = ends().fold(f64::INFINITY, f64::min);
                 format!(
-                    "came after the end of {late} of {all} runs, of which the shortest took {shortest:.1} s"
+                    "came after the end of {late} of {all} runs (the shortest run took \
+                     {shortest:.1} s)"
                 )
             };
             let hint = "write an earlier time, or make runs longer";
-            Some((late == all, format!("event '{event}' {words}: it had no effect there; {hint}")))
+            Some((
+                late == all,
+                format!(
+                    "event '{event}' {words}, so it had no effect in these \
+                runs; {hint}"
+                ),
+            ))
         };
         events.iter().filter_map(line).collect()
     }
@@ -227,15 +237,16 @@ impl Comparison {
             |of: fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>() / all.len().max(1) as f64;
         let (used, dropped) = (mean(|back| back.0), mean(|back| back.1));
         let said = if used >= USED_PERCENT {
-            format!("was full: {used:.0} % of it used, {dropped:.0} % of its packets dropped")
+            format!("was full (utilisation {used:.0} %, {dropped:.0} % of its packets dropped)")
         } else if dropped >= DROPPED_PERCENT {
-            format!("dropped {dropped:.0} % of its packets at {used:.0} % use")
+            format!("dropped {dropped:.0} % of its packets at a utilisation of {used:.0} %")
         } else {
             return None;
         };
         Some(format!(
-            "the direction of requests and acknowledgements {said}, which no column shows. The ranking depends on that queue as well; a lower --load \
-             leaves it free, or --workload page, which opens fewer connections"
+            "the direction of requests and acknowledgements {said}. No column of the table shows \
+             this queue, but the ranking depends on it. To keep the queue empty, lower --load, or \
+             use --workload page, which opens fewer connections"
         ))
     }
 

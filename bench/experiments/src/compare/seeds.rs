@@ -38,7 +38,7 @@ impl Comparison {
     }
 
     /// Returns a sentence for each controller with outlying seeds by the primary measure: `seeds 6,
-    /// 25 and 35 took 27 to 30 s under native:cubic, where the median of 40 seeds is 17.7 s`.
+    /// 25 and 35 took 27 to 30 s under native:cubic, but the median of 40 seeds is 17.7 s`.
     pub fn outlying_seeds(&self) -> Vec<String> {
         let measure = self.primary();
         self.candidates().iter().filter_map(|of| outlier_line(of, measure)).collect()
@@ -74,7 +74,7 @@ impl Comparison {
                 return None;
             }
             let counts = format!(
-                "{} has {} and {} has {} of {} seeds",
+                "{} has results in {} and {} in {} of {} seeds",
                 of.label,
                 own.len(),
                 base.label,
@@ -88,12 +88,13 @@ impl Comparison {
             );
             Some(match both.len() {
                 0 => format!(
-                    "{counts} with a {}, but no seed has both, so they are not compared",
+                    "{counts} for the {}, but no seed has both results, so the two are not compared",
                     measure.name
                 ),
                 _ => format!(
-                    "{counts} with a {}: the change is over {}, which both have (means there: {} and {}), but the means in \
-                     the table are over all seeds, so the two do not agree",
+                    "{counts} for the {}. The change covers {}, in which both have results (means: \
+                     {} and {}). The means in the table cover all seeds, so they do not agree with \
+                     the change",
                     measure.name,
                     seeds_in_words(&both.iter().map(|x| x.0).collect::<Vec<_>>()),
                     amount(measure, a),
@@ -125,7 +126,7 @@ fn outlier_line(of: &Candidate<'_>, measure: &Measure) -> Option<String> {
     let range = if far.len() == 1 { amount(measure, low) } else { range(measure, low, high) };
     let verb = if measure.unit == "ms" { "took" } else { "had" };
     Some(format!(
-        "{} {verb} {range} under {}, where the median of {} seeds is {}",
+        "{} {verb} {range} under {}, but the median of {} seeds is {}",
         seeds_in_words(&seeds),
         of.label,
         plain.len(),

@@ -49,13 +49,14 @@ fn load(plan: &Plan, _: &Checked) -> Option<String> {
     (!plan.has_load()).then(|| match kind {
         "page" | "pages" => {
             format!(
-                "'{}' says how many pages there are; leave --load out, or write --workload page",
+                "'{}' already sets the number of pages, so --load has no effect; leave --load out, \
+                 or write --workload page",
                 plan.workload
             )
         }
         _ => format!(
-            "{kind} has the size that its numbers set; leave --load out, or write --workload \
-             packmime or page"
+            "the numbers of {kind} already set its size, so --load has no effect; leave --load \
+             out, or write --workload packmime or page"
         ),
     })
 }
@@ -68,7 +69,8 @@ fn responses(plan: &Plan, checked: &Checked) -> Option<String> {
         _ => "bulk:8x20MB@100ms",
     };
     Some(format!(
-        "{} ends after its {own} responses; leave --responses out, or write such as {numbers}",
+        "{} ends after its own {own} responses, so --responses has no effect; leave --responses \
+         out, or write a workload such as {numbers}",
         plan.kind()
     ))
 }

@@ -64,7 +64,7 @@ pub enum HttpError {
     #[error("the user gave up")]
     Abandoned,
     /// The body does not have the requested length.
-    #[error("{got} bytes arrived of {wanted}")]
+    #[error("{got} bytes arrived instead of {wanted}")]
     Length {
         /// Bytes that arrived.
         got: u64,

@@ -210,7 +210,7 @@ impl ServerCertVerifier for Pinned {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("QUIC has no TLS 1.2".into()))
+        Err(rustls::Error::General("QUIC cannot use TLS 1.2".into()))
     }
 
     fn verify_tls13_signature(

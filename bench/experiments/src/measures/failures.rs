@@ -77,7 +77,7 @@ impl FailedRequests {
             }
             (false, _) => format!(
                 "{failed} of {requests} requests failed under {label}{why}: response times exclude \
-                 the failed requests, and look better than they are"
+                 failed requests, so they look better than they are"
             ),
         };
         known.map_or(line.clone(), |known| format!("{line}; {known}"))

@@ -77,13 +77,13 @@ impl Population {
             Self::CompletedLarge => "completed responses above 25 kB",
             Self::Views => "completed page views",
             Self::Objects => "completed objects",
-            Self::Requests => "requests that began in the span",
-            Self::Frames => "frames captured and due in the span",
-            Self::FramesThere => "completed frames among these",
-            Self::Datagrams => "datagrams sent in the span by the senders of bodies",
-            Self::Bytes => "UDP payload that arrives in the span",
-            Self::Connections => "connections open in the span",
-            Self::Packets => "packets that arrive at the link in the span",
+            Self::Requests => "requests that began within the span",
+            Self::Frames => "frames captured and due within the span",
+            Self::FramesThere => "completed frames among those captured and due within the span",
+            Self::Datagrams => "datagrams that the senders of bodies sent within the span",
+            Self::Bytes => "UDP payload that arrives within the span",
+            Self::Connections => "connections open at some time within the span",
+            Self::Packets => "packets that arrive at the link within the span",
             Self::Time => "time",
         }
     }
@@ -382,7 +382,7 @@ pub const MEASURES: &[Measure] = &[
     .headed(">25kB p50"),
     Measure::times(
         "large_response_time_p95_ms",
-        "95th percentile above 25 kB",
+        "95th percentile of response times above 25 kB",
         CompletedLarge,
         large,
         P95,
@@ -453,7 +453,7 @@ pub const MEASURES: &[Measure] = &[
         .shown("", "failed", Lower, 1),
     Measure::group(
         "requests_unfinished",
-        "requests without an outcome at the end",
+        "requests unfinished at the end of the run",
         Requests,
         |g| Some(g.unfinished as f64),
     )
@@ -470,7 +470,7 @@ pub const MEASURES: &[Measure] = &[
     .shown("%", "lost %", Lower, 2),
     Measure::group(
         "start_up_loss_percent",
-        "datagrams lost in the first 5 s of connections",
+        "datagrams lost in the first 5 s of each connection",
         Datagrams,
         |g| percent(g.start_up_lost, g.start_up_sent),
     )
@@ -499,7 +499,7 @@ pub const MEASURES: &[Measure] = &[
     .shown("%", "drops %", Lower, 2),
     Measure::link(
         "path_losses_percent",
-        "packets lost on the path other than in the queue",
+        "packets lost on the path but not in the queue",
         Packets,
         |l| {
             let did = l.impairments.filter(|did| did.arrived > 0)?;

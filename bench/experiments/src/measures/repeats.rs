@@ -21,8 +21,9 @@ pub fn unseeded_note<'a>(
     let takes = if names.len() > 1 { "take" } else { "takes" };
     (!names.is_empty()).then(|| {
         format!(
-            "{} {takes} random numbers from the operating system, and no seed sets them: the same \
-             command may give different figures each time. The spread over the seeds includes this",
+            "{} {takes} random numbers from the operating system, which no seed controls, so the \
+             same command may give different values each time. The spread over the seeds includes \
+             these differences",
             listed(&names)
         )
     })

@@ -129,12 +129,12 @@ impl Chain {
         match capacities.find(|(capacity, _)| !matches!(capacity, Capacity::Fixed(_))) {
             None => Ok(()),
             Some((Capacity::Steps(..), _)) => {
-                Err(Invalid::because("the kernel's links have one rate")
-                    .hint("leave out steps of it, or use the backend virtual or loopback")
+                Err(Invalid::because("the links of the kernel cannot change their rate")
+                    .hint("leave out the steps of the rate, or use the backend virtual or loopback")
                     .in_field("event"))
             }
-            Some(_) => Err(Invalid::because("the kernel's links have a rate")
-                .hint("write rate, or use the backend virtual or loopback")
+            Some(_) => Err(Invalid::because("the links of the kernel need a rate, not a trace")
+                .hint("write a rate, or use the backend virtual or loopback")
                 .in_field("trace")),
         }
     }

@@ -36,7 +36,8 @@ pub enum RunError {
     Setup(#[from] SetupError),
     /// The run did not end in time.
     #[error(
-        "{controller}: only {done} of {wanted} responses were complete after {seconds} virtual seconds, {failed} requests had failed; {hint}",
+        "{controller}: only {done} of {wanted} responses were complete after {seconds} virtual \
+         seconds, and {failed} requests had failed; {hint}",
         hint = collapse_hint(*event)
     )]
     Collapsed {
@@ -55,14 +56,18 @@ pub enum RunError {
     },
     /// The responses of the run could not be kept.
     #[error(
-        "the responses could not be kept in a temporary file: {0}; name a folder with room in TMPDIR"
+        "the responses could not be written to a temporary file: {0}; set TMPDIR to a folder with \
+         free space"
     )]
     Responses(String),
     /// The run was interrupted.
     #[error("interrupted")]
     Interrupted,
     /// The run's counters are inconsistent: a bug in the laboratory, not in the plan.
-    #[error("{controller}: the run failed its own checks, please report this: {errors}")]
+    #[error(
+        "{controller}: the counters of the run contradict each other ({errors}); please report \
+        this bug"
+    )]
     FailedChecks {
         /// Controllers of the run.
         controller: String,
@@ -76,8 +81,9 @@ fn collapse_hint(event: Option<PathEvent>) -> String {
     match event {
         None => "lower the load or the number of responses".into(),
         Some(event) => format!(
-            "after event '{event}' packets of full size vanish, and a sender that finds no smaller size never goes on: write a larger MTU or \
-             another stack; if all stacks stop here, lower the load or the number of responses"
+            "event '{event}' drops packets of full size, so a sender that finds no smaller size \
+             stalls forever: write a larger MTU or another stack; if all stacks stall, lower the \
+             load or the number of responses"
         ),
     }
 }

@@ -124,22 +124,24 @@ impl Timestamps {
 }
 
 fn not_connections(s: &str) -> Invalid {
-    Invalid::value(s, "is not a way to use connections").hint("write fresh or persistent")
+    Invalid::value(s, "is not a valid value for the use of connections")
+        .hint("write fresh or persistent")
 }
 
 fn not_timestamps(s: &str) -> Invalid {
-    Invalid::value(s, "is not a way to carry one-way delays")
+    Invalid::value(s, "is not a valid encoding of one-way delays")
         .hint("write lean, paper, timestamp, receive or off")
 }
 
 fn not_shaping(s: &str) -> Invalid {
-    Invalid::value(s, "does not say when packets are shaped").hint("write auto or off")
+    Invalid::value(s, "is not a valid value for shaping").hint("write auto or off")
 }
 
 fn not_transport(s: &str) -> Invalid {
-    Invalid::value(s, "does not say how frames travel").hint("write stream or datagram")
+    Invalid::value(s, "is not a valid transport of frames").hint("write stream or datagram")
 }
 
 fn not_resume(s: &str) -> Invalid {
-    Invalid::value(s, "does not say how sessions are resumed").hint("write none, 1rtt or 0rtt")
+    Invalid::value(s, "is not a valid value for the resumption of sessions")
+        .hint("write none, 1rtt or 0rtt")
 }

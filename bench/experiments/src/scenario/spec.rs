@@ -341,7 +341,7 @@ impl ScenarioSpec {
         let stop = self.check_stop(&traffic)?;
         let warm_up = parse_duration(&self.warm_up).in_field("warm-up")?;
         if matches!(stop, Stop::At(end) if end <= warm_up) {
-            return Err(Invalid::value(&self.warm_up, "does not end before the run does")
+            return Err(Invalid::value(&self.warm_up, "does not end before the end of the run")
                 .hint("shorten it")
                 .in_field("warm-up"));
         }
@@ -402,14 +402,17 @@ impl ScenarioSpec {
             return Ok(stop);
         }
         if !traffic.iter().any(|t| t.counted && t.workload.ends()) {
-            return Err(Invalid::because("no counted traffic completes responses")
-                .hint("end at a time, such as 100s, or count web traffic")
-                .in_field("stop"));
+            return Err(Invalid::because(
+                "no counted traffic completes responses, so a number of \
+                responses cannot end the run",
+            )
+            .hint("write a time at which the run ends, such as 100s, or count web traffic")
+            .in_field("stop"));
         }
         match traffic.iter().find(|t| t.workload.model().period() != Period::default()) {
             None => Ok(stop),
-            Some(t) => Err(Invalid::value(&t.name, "makes requests for a part of the run only")
-                .hint("end it at a time, such as 1200s")
+            Some(t) => Err(Invalid::value(&t.name, "makes requests during a part of the run only")
+                .hint("write a time at which the run ends, such as 1200s")
                 .in_field("stop")),
         }
     }
@@ -432,12 +435,12 @@ fn check_netem(chain: &Chain) -> Result<(), Invalid> {
 pub(crate) fn check_gso(gso: Option<u32>, backend: Backend) -> Result<Option<u32>, Invalid> {
     let refused = match gso {
         Some(most) if !(2..=64).contains(&most) => {
-            Invalid::value(&most.to_string(), "is not the size of a bundle")
+            Invalid::value(&most.to_string(), "is not a valid number of datagrams in a bundle")
                 .hint("write 2 to 64 datagrams")
         }
         Some(_) if backend != Backend::Virtual => {
-            Invalid::because(format!("on the backend {backend} datagrams leave one by one"))
-                .hint("leave gso out, or use the backend virtual")
+            Invalid::because(format!("the backend {backend} sends datagrams one by one"))
+                .hint("leave out gso, or use the backend virtual")
         }
         gso => return Ok(gso),
     };
@@ -448,9 +451,11 @@ impl NetworkSpec {
     fn check(&self) -> Result<Chain, Invalid> {
         if self.topology != "path" && !self.path.is_empty() {
             let topology = self.topology.escape_debug();
-            return Err(Invalid::because(format!("the topology '{topology}' has none"))
-                .hint("write topology = \"path\", or leave it out")
-                .in_field("network.path"));
+            return Err(Invalid::because(format!(
+                "the topology '{topology}' takes no path options"
+            ))
+            .hint("write topology = \"path\", or leave it out")
+            .in_field("network.path"));
         }
         if self.topology == "path" {
             self.refuse_unused(&["link", "delay", "queue", "back-queue"])
@@ -471,11 +476,12 @@ impl NetworkSpec {
         ];
         match values.iter().find(|(name, value)| value.is_some() && fields.contains(name)) {
             None => Ok(()),
-            Some((name, _)) => {
-                Err(Invalid::because(format!("the topology '{}' sets it", self.topology))
-                    .hint("leave it out")
-                    .in_field(*name))
-            }
+            Some((name, _)) => Err(Invalid::because(format!(
+                "the topology '{}' sets this field itself",
+                self.topology
+            ))
+            .hint("leave it out")
+            .in_field(*name)),
         }
     }
 
@@ -541,8 +547,10 @@ fn ends(chain: &Chain, from: &str, to: &str) -> Result<(usize, usize), Invalid> 
     };
     let (from, to) = (router(from, "from")?, router(to, "to")?);
     if from == to {
-        return Err(Invalid::because("from and to are the same router")
-            .hint("packets have to cross a link"));
+        return Err(Invalid::because("from and to name the same router").hint(
+            "name two routers, \
+            because packets have to cross a link",
+        ));
     }
     Ok((from, to))
 }
@@ -550,7 +558,7 @@ fn ends(chain: &Chain, from: &str, to: &str) -> Result<(usize, usize), Invalid> 
 /// Checks the name of a group.
 fn check_name(name: &str) -> Result<(), Invalid> {
     if name.is_empty() || name.contains('/') {
-        return Err(Invalid::because("a name is a word without '/'"));
+        return Err(Invalid::because("a group needs a name without '/'"));
     }
     Ok(())
 }
@@ -574,8 +582,8 @@ impl BackgroundSpec {
         let ours = |(part, controller)| match controller {
             Controller::Fathom(controller_config) => Ok((part, controller_config)),
             Controller::Native(name) => {
-                Err(Invalid::because(format!("native:{name} belongs to a stack"))
-                    .hint("packet-level flows run our controllers"))
+                Err(Invalid::because(format!("native:{name} runs only inside a stack"))
+                    .hint("packet-level flows run only fathom's controllers"))
             }
         };
         let mix =
@@ -598,8 +606,11 @@ impl BackgroundSpec {
     /// Returns the largest window in packets; `None` for no limit.
     fn packets(&self) -> Result<Option<u32>, Invalid> {
         match self.max_window.parse()? {
-            MaxWindow::Stack => Err(Invalid::because("packet-level flows have no stack")
-                .hint("write packets such as 68p, or none")),
+            MaxWindow::Stack => Err(Invalid::because(
+                "packet-level flows have no stack whose \
+                default window could apply",
+            )
+            .hint("write a number of packets such as 68p, or none")),
             window => Ok(window.packets()),
         }
     }
@@ -630,7 +641,10 @@ impl AccessSpec {
         let Some(text) = self.rate.as_deref() else { return Ok(None) };
         let Some(whole) = text.strip_suffix("/flows") else { return Ok(Some(parse_rate(text)?)) };
         let Some(flows) = flows else {
-            return Err(Invalid::because("web traffic has no number of flows to divide by"));
+            return Err(Invalid::because(
+                "web traffic has no fixed number of flows, so /flows \
+                cannot divide the rate",
+            ));
         };
         Ok(Some(Rate::from_bits_per_sec(parse_rate(whole)?.bits_per_sec() / u64::from(flows))))
     }
@@ -658,7 +672,7 @@ impl KeepSpec {
             Some(Traffic { stack, .. }) => Err(Invalid::because(format!(
                 "{stack} does not show which bytes its packets carry"
             ))
-            .hint("run it on quinn or noq")
+            .hint("run the traffic on quinn or noq")
             .in_field("latency")),
         }
     }

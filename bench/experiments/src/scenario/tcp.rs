@@ -127,7 +127,7 @@ impl TcpSpec {
             }
             None => None,
             Some(_) => {
-                let hint = "write 1 or 2, with recovery = \"sack\"";
+                let hint = "write 1 or 2 probes, with recovery = \"sack\"";
                 return Err(Invalid::because(hint).in_field("probes"));
             }
         };

@@ -61,35 +61,36 @@ impl NoEffect {
     fn error(self, path: &str) -> Invalid {
         match self {
             Self::OnlyNative(timestamps) => Invalid::because(format!(
-                "native controllers run on the stack as it comes, without '{timestamps}'"
+                "native controllers run on the unmodified stack, so '{timestamps}' has no effect"
             ))
             .hint("leave it out, or compare a controller such as sync")
             .in_field("timestamps"),
             Self::OnlyTcp(field) => {
                 let stacks: Vec<&str> = Stack::ALL.iter().map(|stack| stack.name()).collect();
-                Invalid::because("none of these stacks does it")
-                    .hint(format!("leave it out, or add one of {}", stacks.join(", ")))
+                Invalid::because("none of these stacks supports this option")
+                    .hint(format!("leave it out, or add one of the stacks {}", stacks.join(", ")))
                     .in_field(field)
             }
-            Self::NothingToSkip(field) => {
-                Invalid::because("a packet skips the propagation delay, and there is none")
-                    .hint("add rtt, such as 30ms, or a distance, such as 1%,distance=3")
-                    .in_field(field)
-                    .in_table(path)
-            }
+            Self::NothingToSkip(field) => Invalid::because(
+                "a reordered packet skips the propagation delay, but this path \
+                    has none",
+            )
+            .hint("add rtt, such as 30ms, or a distance, such as 1%,distance=3")
+            .in_field(field)
+            .in_table(path),
             Self::AllPass(event, datagram) => Invalid::because(format!(
-                "'{event}': datagrams have {datagram} bytes at most, and all pass"
+                "'{event}' has no effect, because datagrams have at most {datagram} bytes"
             ))
-            .hint("write less, such as mtu:1250@20s")
+            .hint("write a smaller MTU, such as mtu:1250@20s")
             .in_field("event")
             .in_table(path),
             Self::NoTime(event) => Invalid::value(&event.to_string(), "lasts no time")
-                .hint("write such as blackout:2s@10s or hold:200ms@10s")
+                .hint("write a duration, such as blackout:2s@10s or hold:200ms@10s")
                 .in_field("event")
                 .in_table(path),
             Self::AlwaysLate { deadline, delay } => Invalid::because(format!(
-                "a deadline of {} is not above the path's one-way delay of {}: every frame would \
-                 miss it",
+                "a deadline of {} is not longer than the path's one-way delay of {}, so every \
+                 frame would miss it",
                 duration_text(deadline),
                 duration_text(delay)
             ))

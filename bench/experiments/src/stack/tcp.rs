@@ -164,7 +164,9 @@ impl super::Client for Requests {
 
     /// Returns an error: a connection has one request at a time. Scenarios never ask for more.
     fn fetch(&self, _: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>> {
-        Box::pin(async { Err(HttpError::Connect("TCP here has one request at a time".into())) })
+        Box::pin(async {
+            Err(HttpError::Connect("TCP in the laboratory has one request at a time".into()))
+        })
     }
 
     fn live(&self, _: LiveRequest) -> BoxFuture<'static, Result<(), HttpError>> {

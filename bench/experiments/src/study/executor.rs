@@ -99,7 +99,7 @@ pub struct Executed {
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
     /// Results cannot be stored or read. The user can correct this.
-    #[error("cannot keep results in '{location}': {}; {}", one_line(error), location.hint())]
+    #[error("cannot store results in '{location}': {}; {}", one_line(error), location.hint())]
     Store {
         /// Location of the results.
         location: Location,
@@ -108,8 +108,9 @@ pub enum StudyError {
     },
     /// The result of a run differs from the result that another process stored, although a run in
     /// virtual time depends only on its scenario and seed.
-    #[error("{} of {of} runs differ from their stored results; the first is {} ('{}'): \
-        runs must not depend on machine or build; use one build of fathom, or another --results", differ.len(), differ[0].label, differ[0].place)]
+    #[error("{} of {of} runs differ from their stored results; the first is {} ('{}'). Results of \
+        different builds must not be mixed: use one build of fathom, or another folder with \
+        --results", differ.len(), differ[0].label, differ[0].place)]
     Differ {
         /// Runs that differ, at least one.
         differ: Vec<Differs>,
@@ -117,7 +118,8 @@ pub enum StudyError {
         of: usize,
     },
     /// Runs failed or were interrupted. The results of the other runs are stored.
-    #[error("{} of {of} runs failed; the first ({}): {}; the others are kept, the same command runs these again",
+    #[error("{} of {of} runs failed; the first is {}: {}; other results are stored, and the same \
+        command repeats only the failed runs",
         failed.len(), failed[0].label, failed[0].error)]
     Runs {
         /// Runs that failed or were interrupted, at least one.

@@ -25,8 +25,11 @@ pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> St
     let skipped = match (study.skipped, study.absent) {
         (0, 0) => String::new(),
         (n, 0) => format!(" ({n} left out)"),
-        (0, absent) => format!(" ({absent} more need a build with quiche)"),
-        (n, absent) => format!(" ({n} left out, {absent} more need a build with quiche)"),
+        (0, absent) => format!(" ({absent} more combinations need a build with quiche)"),
+        (n, absent) => format!(
+            " ({n} left out, {absent} more need a build with \
+            quiche)"
+        ),
     };
     line(format!(
         "runs: {} combination{}{skipped} with {} seed{} each{}: {}",
@@ -38,7 +41,7 @@ pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> St
         runs.len()
     ));
     if scale < 1.0 {
-        line(format!("scale: {scale} of the time or the responses of the study"));
+        line(format!("scale: {scale} of the study's time or responses"));
     }
     if let Some(run) = runs.first() {
         line(format!("\none run ({}):", key_text(&run.key)));
@@ -84,7 +87,7 @@ fn scenario(s: &Scenario) -> String {
     let warm_up = if s.warm_up.is_zero() {
         String::new()
     } else {
-        format!("; nothing is counted before {:?}", s.warm_up)
+        format!("; measurement starts at {:?}", s.warm_up)
     };
     let end = match s.stop {
         Stop::Responses(n) => format!("after {n} responses"),
@@ -115,7 +118,7 @@ fn group(s: &Scenario, t: &Traffic) -> String {
     };
     let window = match t.max_window {
         MaxWindow::Unlimited => String::new(),
-        MaxWindow::Stack => ", the stack's own windows".into(),
+        MaxWindow::Stack => ", windows as the stack sets them".into(),
         MaxWindow::Packets(packets) => format!(", windows up to {packets} packets"),
     };
     let clock =
@@ -155,7 +158,7 @@ fn background(s: &Scenario, b: &Background) -> String {
             let delay = if b.rtt.1.is_zero() {
                 String::new()
             } else {
-                format!(", delay of their own {}", range(b.rtt.0, b.rtt.1))
+                format!(", each with an additional delay of {}", range(b.rtt.0, b.rtt.1))
             };
             format!(
                 "{count} packet-level web users, idle for {}; {}{delay}",

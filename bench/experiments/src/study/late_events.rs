@@ -30,8 +30,9 @@ pub fn late_events(runs: &[StudyRun], results: &[StudyRunResult]) -> Vec<String>
     (seen.into_iter().filter(|(_, (_, late, _))| *late > 0))
         .map(|(event, (all, late, longest))| {
             format!(
-                "event '{event}' came after the end of {late} of {all} runs, of which the longest took {longest:.1} s: it had no effect there; \
-                 write an earlier time, or make runs longer"
+                "event '{event}' came after the end of {late} of {all} runs (the longest of them \
+                 took {longest:.1} s), so it had no effect in these runs; write an earlier time, \
+                 or make runs longer"
             )
         })
         .collect()
@@ -90,11 +91,10 @@ controller = "$controller"
             .collect();
         let told = late_events(&runs, &results);
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(
-            told[0].starts_with(
-                "event 'blackout:1s@9s' came after the end of 1 of 1 runs, of which the longest took 5.0 s"
-            )
-        );
+        assert!(told[0].starts_with(
+            "event 'blackout:1s@9s' came after the end of 1 of 1 runs (the longest of them \
+                 took 5.0 s)"
+        ));
         assert!(told[1].starts_with("event 'rate:2Mbps@30s'"), "{told:?}");
     }
 }

@@ -59,13 +59,13 @@ pub fn notes(runs: &[StudyRun], results: &[StudyRunResult]) -> Notes {
     let mut lines: Vec<String> = failed.iter().take(NAMED).map(FailedRequests::line).collect();
     if failed.len() > NAMED {
         lines.push(format!(
-            "requests failed in {} more combinations (column 'failed')",
+            "requests failed in {} more combinations; the column 'failed' shows the numbers",
             failed.len() - NAMED
         ));
     }
     let without_result = all.first().map(|first| match all.len() {
         1 => first.clone(),
-        several => format!("{first}; the same in {} more combinations", several - 1),
+        several => format!("{first}; {} more combinations have no result either", several - 1),
     });
     let mut notes = decisive(&evidence);
     let specs: Vec<(String, Stack)> = (runs.iter())

@@ -172,9 +172,8 @@ impl Study {
             None => 0,
         };
         if points.is_empty() {
-            return Err(
-                Invalid::because("every combination is left out; leave out fewer").in_field("skip")
-            );
+            return Err(Invalid::because("[[skip]] leaves out every combination; leave out fewer")
+                .in_field("skip"));
         }
         let axes = head
             .axes
@@ -293,7 +292,7 @@ impl Study {
         if self.absent > 0
             || self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack || own(p))
         {
-            return Err(Invalid::because("this study compares stacks itself; leave --stack out")
+            return Err(Invalid::because("this study already compares stacks; leave --stack out")
                 .in_field("stack"));
         }
         for point in &mut self.points {
@@ -400,7 +399,7 @@ impl<'i> Head<'i> {
             let hint = match (is_list, is_table) {
                 (true, _) => format!("write [[scenario.{name}]]"),
                 (_, true) => format!("write [scenario.{name}]"),
-                _ => "write it below [scenario]".to_owned(),
+                _ => "write this field below [scenario]".to_owned(),
             };
             return Err(SpannedError::new(
                 key.span(),
@@ -412,11 +411,12 @@ impl<'i> Head<'i> {
             return Err(SpannedError::new(
                 key.span(),
                 if *name == "reference" {
-                    "'reference' is not a field of a study; write --reference of 'fathom compare'"
+                    "'reference' is not a field of a study; use 'fathom compare --reference'"
                         .to_owned()
                 } else {
                     format!(
-                        "'{name}' is a field of plans of older versions; a plan is a study now: write one with 'fathom compare --study FILE' and the same options"
+                        "'{name}' is a field of plans of older versions; write a study instead, \
+                         with 'fathom compare --study FILE' and the same options"
                     )
                 },
             ));
@@ -433,7 +433,10 @@ impl<'i> Head<'i> {
         }
         let missing = |what: &str| SpannedError::new(0..0, what);
         let question = text_of(root, "question")?.ok_or_else(|| {
-            missing("question: there is none; write it in one sentence: question = \"...?\"")
+            missing(
+                "question: the study has none; write its question as one sentence: question = \
+                \"...?\"",
+            )
         })?;
         let seeds =
             number_of(root, "seeds", 1, &format!("from 1 to {MOST_SEEDS}"), seeds_in_range)?;
@@ -442,7 +445,7 @@ impl<'i> Head<'i> {
         })?;
         let scenario = root
             .get("scenario")
-            .ok_or_else(|| missing("scenario: there is none; write a [scenario] table"))?;
+            .ok_or_else(|| missing("scenario: the study has no [scenario] table; write one"))?;
         let Some(inner) = scenario.get_ref().as_table() else {
             return Err(SpannedError::new(scenario.span(), "scenario: write a [scenario] table"));
         };
@@ -547,7 +550,7 @@ fn axes<'i>(root: &DeTable<'i>) -> Result<Vec<Values<'i>>, SpannedError> {
             return Err(SpannedError::new(
                 key.span(),
                 format!(
-                    "sweep: '{}' cannot stand after a $; name an axis by letters, digits, '_' and '-'",
+                    "sweep: '{}' is not a valid name of an axis; use letters, digits, '_' and '-'",
                     name.escape_debug()
                 ),
             ));
@@ -578,11 +581,11 @@ fn axis<'i>(
             DeValue::Table(fields) => {
                 let text =
                     fields.get("name").and_then(|v| v.get_ref().as_str()).ok_or_else(|| {
-                        error("a variant without a name; add name = \"...\" to it".into())
+                        error("a variant has no name; add name = \"...\" to the variant".into())
                     })?;
                 if let Some(key) = fields.keys().find(|key| !is_name(key.get_ref())) {
                     return Err(error(format!(
-                        "'{}' cannot stand after a $; name a field by letters, digits, '_' and '-'",
+                        "'{}' is not a valid name of a field; use letters, digits, '_' and '-'",
                         key.get_ref().escape_debug()
                     )));
                 }
@@ -591,7 +594,8 @@ fn axis<'i>(
             other => {
                 let text = scalar_text(other).ok_or_else(|| {
                     error(
-                        "values are numbers or text; put a list into a field of a named variant"
+                        "a value is neither a number nor text; to sweep over lists, put each list \
+                         into a field of a named variant"
                             .into(),
                     )
                 })?;
@@ -599,7 +603,9 @@ fn axis<'i>(
             }
         };
         if text.is_empty() || text.contains('\n') {
-            return Err(error("a value is one line of text; write something".into()));
+            return Err(error(
+                "a value is empty or has several lines; write one line of text".into(),
+            ));
         }
         if values.iter().any(|(known, _)| *known == text) {
             return Err(error(format!("'{text}' is written twice; write it once")));
@@ -608,7 +614,8 @@ fn axis<'i>(
             matches!(known, AxisValue::Scalar(_)) != matches!(filling, AxisValue::Scalar(_))
         }) {
             return Err(error(
-                "values and named variants do not mix; write all as [[sweep]] tables or none"
+                "an axis mixes plain values and named variants; write all values as [[sweep]] \
+                 tables, or none"
                     .into(),
             ));
         }
@@ -665,7 +672,7 @@ fn skips(
                     return Err(SpannedError::new(
                         value.span(),
                         format!(
-                            "skip: '{name}' is never '{}'; write one of {known}",
+                            "skip: the axis '{name}' has no value '{}'; write one of {known}",
                             text.escape_debug()
                         ),
                     ));
@@ -722,7 +729,8 @@ fn all_used(axes: &[Values<'_>], used: &BTreeSet<String>) -> Result<(), SpannedE
             return Err(SpannedError::new(
                 axis.at.clone(),
                 format!(
-                    "sweep: the axis '{name}' is used nowhere; write ${name} in [scenario], or leave the axis out"
+                    "sweep: no field of the study uses the axis '{name}'; write ${name} in \
+                     [scenario], or leave the axis out"
                 ),
             ));
         }
@@ -734,7 +742,8 @@ fn all_used(axes: &[Values<'_>], used: &BTreeSet<String>) -> Result<(), SpannedE
                     return Err(SpannedError::new(
                         key.span(),
                         format!(
-                            "sweep: ${field} of '{variant}' is used nowhere; write it in [scenario], or leave it out"
+                            "sweep: no field of the study uses ${field} of '{variant}'; write \
+                             ${field} in [scenario], or leave the field out"
                         ),
                     ));
                 }

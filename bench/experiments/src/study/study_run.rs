@@ -203,7 +203,10 @@ impl FromStr for Part {
             Self::new(index.parse().ok()?, of.parse().ok()?)
         };
         read().ok_or_else(|| {
-            Invalid::value(s, "is not a part").hint("write 2/5 for the second of five")
+            Invalid::value(s, "is not a part").hint(
+                "write the part and the number of parts: 2/5 \
+                is the second of five",
+            )
         })
     }
 }
@@ -277,8 +280,10 @@ pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, 
     let there: BTreeSet<&str> = runs.iter().map(|run| run.fingerprint.as_str()).collect();
     if let Some(unknown) = fingerprints.iter().find(|wanted| !there.contains(*wanted)) {
         return Err(Invalid::because(format!(
-            "no run has the fingerprint {unknown}; 'fathom plan runs' lists them, with the --scale, --seeds, --stack and --backend given to it"
-        )).in_field("only"));
+            "no run has the fingerprint {unknown}; list the fingerprints with 'fathom plan runs' \
+             and the same --scale, --seeds, --stack and --backend"
+        ))
+        .in_field("only"));
     }
     let fits = |run: &StudyRun| {
         values
@@ -297,11 +302,13 @@ fn check_value(runs: &[StudyRun], axis: &str, value: &str) -> Result<(), Invalid
         let axes: Vec<&str> =
             runs.first().into_iter().flat_map(|run| run.key.keys()).map(String::as_str).collect();
         let hint = if axes.is_empty() {
-            "this study has none".into()
+            "this study has no axes".into()
         } else {
             format!("write one of {}", axes.join(", "))
         };
-        return Err(Invalid::because(format!("there is no axis '{axis}'; {hint}")).in_field("only"));
+        return Err(
+            Invalid::because(format!("the study has no axis '{axis}'; {hint}")).in_field("only")
+        );
     }
     if !values.contains(&value) {
         values.sort_unstable();

@@ -95,7 +95,10 @@ impl<'i> Variables<'i> {
                         let name = field.map_or(axis.to_owned(), |field| format!("{axis}.{field}"));
                         SpannedError::new(
                             span.clone(),
-                            format!("'${name}' is neither text nor a number; use it as the whole value: \"${name}\""),
+                            format!(
+                                "'${name}' is neither text nor a number; use it only as a \
+                                whole value: \"${name}\""
+                            ),
                         )
                     })?;
                 }
@@ -113,10 +116,14 @@ impl<'i> Variables<'i> {
         let error = |message: String| Err(SpannedError::new(span.clone(), message));
         let Some(filling) = self.axes.get(axis) else {
             let known: Vec<String> = self.axes.keys().map(|name| format!("${name}")).collect();
-            let known =
-                if known.is_empty() { "there is none yet".to_owned() } else { known.join(", ") };
+            let known = if known.is_empty() {
+                "[sweep] has no axis yet".to_owned()
+            } else {
+                known.join(", ")
+            };
             return error(format!(
-                "'${axis}' is not an axis of [sweep] ({known}); add it there, or write $$ for a dollar"
+                "'${axis}' is not an axis of [sweep] ({known}); add the axis, or write $$ for a \
+                 dollar sign"
             ));
         };
         match (filling, field) {
@@ -138,7 +145,8 @@ impl<'i> Variables<'i> {
                     Ok(value.get_ref().clone())
                 }
                 None => error(format!(
-                    "'${axis}.{field}': the variant '{name}' has no '{field}'; add it to that variant"
+                    "'${axis}.{field}': the variant '{name}' has no field '{field}'; add the field \
+                     to the variant"
                 )),
             },
         }
@@ -172,7 +180,8 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
         }
         let help = || {
             format!(
-                "'{}': a '$' begins a variable; write $axis, $axis.field, ${{axis}}, or $$ for a dollar",
+                "'{}': a '$' begins a variable; write $axis, $axis.field, ${{axis}}, or $$ for a \
+                 dollar sign",
                 text.escape_debug()
             )
         };

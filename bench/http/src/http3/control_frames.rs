@@ -19,7 +19,7 @@ const HTTP2_SETTINGS: [u64; 5] = [0x0, 0x2, 0x3, 0x4, 0x5];
 
 /// Returns the error of a stream that exceeds its limit.
 pub(super) fn too_much() -> PeerError {
-    PeerError::connection(Code::H3_EXCESSIVE_LOAD, "a unidirectional stream exceeds its limit")
+    PeerError::connection(Code::H3_EXCESSIVE_LOAD, "a unidirectional stream exceeds its size limit")
 }
 
 /// Parses the frames of a control stream (RFC 9114 §7.2).
@@ -114,21 +114,21 @@ impl ControlFrames {
                 if length > SETTINGS_LIMIT { Err(too_much()) } else { Ok(true) }
             }
             frame::DATA | frame::HEADERS | frame::PUSH_PROMISE => {
-                unexpected("a frame of a request on the control stream")
+                unexpected("the control stream has a frame that belongs on request streams")
             }
             frame::MAX_PUSH_ID if self.peer == Peer::Server => {
-                unexpected("a MAX_PUSH_ID frame of a server")
+                unexpected("the server sent a MAX_PUSH_ID frame")
             }
             frame::GOAWAY | frame::MAX_PUSH_ID | frame::CANCEL_PUSH
                 if !matches!(length, 1 | 2 | 4 | 8) =>
             {
                 Err(PeerError::connection(
                     Code::H3_FRAME_ERROR,
-                    "the payload of a frame is not one integer",
+                    "the payload of a frame is not a single integer",
                 ))
             }
             frame::GOAWAY | frame::MAX_PUSH_ID | frame::CANCEL_PUSH => Ok(true),
-            kind if frame::HTTP2.contains(&kind) => unexpected("a frame type of HTTP/2"),
+            kind if frame::HTTP2.contains(&kind) => unexpected("a frame has a type of HTTP/2"),
             _ => Ok(false),
         }
     }
@@ -143,7 +143,7 @@ impl ControlFrames {
             _ => {
                 return Err(PeerError::connection(
                     Code::H3_FRAME_ERROR,
-                    "the payload of a frame is not one integer",
+                    "the payload of a frame is not a single integer",
                 ));
             }
         };
@@ -152,7 +152,7 @@ impl ControlFrames {
                 if self.max_push_id.is_some_and(|before| id < before) {
                     return Err(PeerError::connection(
                         Code::H3_ID_ERROR,
-                        "MAX_PUSH_ID became smaller",
+                        "a MAX_PUSH_ID frame lowers the maximum push ID",
                     ));
                 }
                 self.max_push_id = Some(id);
@@ -162,7 +162,7 @@ impl ControlFrames {
             // (RFC 9114 §7.2.3).
             frame::CANCEL_PUSH => Err(PeerError::connection(
                 Code::H3_ID_ERROR,
-                "a CANCEL_PUSH frame for a push that was not promised",
+                "a CANCEL_PUSH frame names a push that was not promised",
             )),
             _ => Ok(true),
         }
@@ -181,18 +181,18 @@ fn settings(mut payload: &[u8]) -> Result<(), PeerError> {
         let Some((name, value, size)) = pair else {
             return Err(PeerError::connection(
                 Code::H3_FRAME_ERROR,
-                "a SETTINGS frame ends within a setting",
+                "a SETTINGS frame ends in the middle of a setting",
             ));
         };
         payload = &payload[size..];
         if HTTP2_SETTINGS.contains(&name) {
-            return error(format!("setting {name:#x} is one of HTTP/2"));
+            return error(format!("setting {name:#x} belongs to HTTP/2"));
         }
         if FLAGS.contains(&name) && value > 1 {
             return error(format!("setting {name:#x} is {value} instead of 0 or 1"));
         }
         if !seen.insert(name) {
-            return error(format!("setting {name:#x} comes twice"));
+            return error(format!("setting {name:#x} occurs twice"));
         }
     }
     Ok(())

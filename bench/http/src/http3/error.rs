@@ -19,7 +19,8 @@ pub(crate) enum PeerError {
     #[error("malformed: {0} (H3_MESSAGE_ERROR)")]
     Malformed(Cow<'static, str>),
     /// The length of the body differs from `content-length` (RFC 9114 §4.1.2).
-    #[error("malformed: content-length says {declared} bytes and the body has {} (H3_MESSAGE_ERROR)", body_length(*.received, *.over))]
+    #[error("malformed message: content-length is {declared} bytes but the body has {} \
+        (H3_MESSAGE_ERROR)", body_length(*.received, *.over))]
     Length {
         /// Length in bytes according to `content-length`.
         declared: u64,
@@ -29,10 +30,10 @@ pub(crate) enum PeerError {
         over: bool,
     },
     /// The header or trailer fields take more bytes than this limit (RFC 9114 §4.2.2).
-    #[error("the stream exceeds its limit: fields of more than {0} bytes (H3_EXCESSIVE_LOAD)")]
+    #[error("the stream exceeds its limit of {0} bytes for header fields (H3_EXCESSIVE_LOAD)")]
     FieldsTooLarge(u64),
     /// The frames other than DATA take more bytes than the limit of a stream.
-    #[error("the stream exceeds its limit besides DATA frames (H3_EXCESSIVE_LOAD)")]
+    #[error("the stream exceeds its limit for frames other than DATA frames (H3_EXCESSIVE_LOAD)")]
     TooMuch,
 }
 

@@ -185,7 +185,7 @@ impl Checker {
         }
         if CONNECTION_SPECIFIC.contains(&name) {
             return malformed(format!(
-                "the field '{}' is specific to a connection of HTTP/1.1",
+                "the field '{}' is specific to connections of HTTP/1.1",
                 shown(name)
             ));
         }
@@ -211,7 +211,7 @@ impl Checker {
         match &self.authority {
             // RFC 9114 §4.3.1: both must be equal.
             Some(authority) if authority != value => malformed(format!(
-                "the field 'host' is '{}' and ':authority' is '{}'",
+                "the field 'host' is '{}' but ':authority' is '{}'",
                 shown(value),
                 shown(authority)
             )),
@@ -246,7 +246,10 @@ impl Checker {
         let Some(method) = self.method else { return missing(":method") };
         if method == Method::Connect {
             return match (self.scheme || self.path.is_some(), self.has_authority) {
-                (true, _) => malformed("CONNECT has neither ':scheme' nor ':path'"),
+                (true, _) => malformed(
+                    "a CONNECT request has ':scheme' or ':path', which are not \
+                    allowed",
+                ),
                 (_, false) => missing(":authority"),
                 _ => Ok(()),
             };
@@ -260,7 +263,7 @@ impl Checker {
         match self.path {
             None => missing(":path"),
             Some(Path::Asterisk) if method != Method::Options => {
-                malformed("only OPTIONS has the path '*'")
+                malformed("the path '*' is allowed only with the method OPTIONS")
             }
             Some(_) => Ok(()),
         }

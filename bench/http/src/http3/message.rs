@@ -196,8 +196,8 @@ impl MessageFrames {
     fn begin_data(&mut self, length: u64, header: Bytes) -> Result<Option<Bytes>, PeerError> {
         if self.expected != Expected::Body {
             let reason = match self.expected {
-                Expected::Head => "a DATA frame before the header",
-                _ => "a DATA frame after the trailers",
+                Expected::Head => "a DATA frame arrived before the header",
+                _ => "a DATA frame arrived after the trailers",
             };
             return Err(PeerError::connection(Code::H3_FRAME_UNEXPECTED, reason));
         }
@@ -229,18 +229,18 @@ impl MessageFrames {
         let unexpected = |reason| Err(PeerError::connection(Code::H3_FRAME_UNEXPECTED, reason));
         match kind {
             HEADERS if self.expected == Expected::Nothing => {
-                unexpected("a HEADERS frame after the trailers")
+                unexpected("a HEADERS frame arrived after the trailers")
             }
             SETTINGS | GOAWAY | MAX_PUSH_ID | CANCEL_PUSH => {
-                unexpected("a frame of the control stream on a request stream")
+                unexpected("a request stream has a frame that belongs on the control stream")
             }
             // No MAX_PUSH_ID was sent, so every push ID is too large (RFC 9114 §7.2.5).
             PUSH_PROMISE if self.peer == Peer::Server => Err(PeerError::connection(
                 Code::H3_ID_ERROR,
-                "a PUSH_PROMISE frame without a MAX_PUSH_ID",
+                "a PUSH_PROMISE frame arrived, but no MAX_PUSH_ID was sent",
             )),
-            PUSH_PROMISE => unexpected("a PUSH_PROMISE frame of a client"),
-            kind if HTTP2.contains(&kind) => unexpected("a frame type of HTTP/2"),
+            PUSH_PROMISE => unexpected("the client sent a PUSH_PROMISE frame"),
+            kind if HTTP2.contains(&kind) => unexpected("a frame has a type of HTTP/2"),
             _ => Ok(()),
         }
     }
@@ -278,7 +278,7 @@ impl MessageFrames {
         if !matches!(self.position, Position::Header) || self.header.is_within() {
             return Err(PeerError::connection(
                 Code::H3_FRAME_ERROR,
-                "the stream ended within a frame",
+                "the stream ended in the middle of a frame",
             ));
         }
         match (self.expected, self.peer) {

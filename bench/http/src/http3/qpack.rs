@@ -14,10 +14,10 @@ const OVERHEAD: u64 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SectionError {
     /// The section ends within a field.
-    #[error("a field section ends within a field")]
+    #[error("a field section ends in the middle of a field")]
     Cut,
     /// An integer has more than 62 bits (RFC 9204 §4.1.1).
-    #[error("an integer of a field section is too large")]
+    #[error("an integer in a field section is too large")]
     Integer,
     /// A string is not a valid Huffman string.
     #[error("a field section has an invalid Huffman string")]
@@ -29,7 +29,7 @@ pub(super) enum SectionError {
     #[error("a field section refers to entry {0} of the static table")]
     Static(u64),
     /// The fields take more than the limit, which is not an encoding error.
-    #[error("the fields take more than {0} bytes")]
+    #[error("the fields are larger than {0} bytes")]
     TooLarge(u64),
 }
 

@@ -178,14 +178,14 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
                 PUSH if self.peer == Peer::Client => {
                     return Err(PeerError::connection(
                         Code::H3_STREAM_CREATION_ERROR,
-                        "a push stream of a client",
+                        "the client opened a push stream",
                     ));
                 }
                 // No MAX_PUSH_ID was sent, so every push ID is too large (RFC 9114 §4.6).
                 PUSH => {
                     return Err(PeerError::connection(
                         Code::H3_ID_ERROR,
-                        "a push stream without a MAX_PUSH_ID",
+                        "the server opened a push stream, but no MAX_PUSH_ID was sent",
                     ));
                 }
                 _ => {
@@ -233,7 +233,7 @@ fn decoder_instructions(bytes: &mut Vec<u8>) -> Result<(), PeerError> {
         // Stream Cancellation (§4.4.2).
         if first >> 6 != 0b01 {
             return Err(error(
-                "an acknowledgement of an entry that was not inserted into the dynamic table",
+                "the peer acknowledged an entry that was not inserted into the dynamic table",
             ));
         }
         match qpack::integer(&bytes[at..], 6) {

@@ -71,7 +71,7 @@ pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, Inval
         let Some((seconds, path)) = line.split_once(',') else {
             return Err(wrong(
                 Invalid::value(line, "is not a time and a path")
-                    .hint("write both, such as 0.25,/index.html"),
+                    .hint("write a time and a path, such as 0.25,/index.html"),
             ));
         };
         let at = seconds.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
@@ -83,7 +83,7 @@ pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, Inval
         })?;
         if arrivals.last().is_some_and(|last| at < last.at) {
             return Err(wrong(
-                Invalid::value(seconds, "is earlier than the line above")
+                Invalid::value(seconds, "is earlier than the time in the line above")
                     .hint("sort the lines by time"),
             ));
         }

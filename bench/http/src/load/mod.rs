@@ -212,12 +212,12 @@ pub enum LoadError {
     Setup(#[from] fathom_stacks::SetupError),
     /// No connection to the server could be made.
     #[error("cannot reach {0}: {1}{hint}", hint = if matches!(**.1, HandshakeError::TimedOut(_)) {
-        "; is there a server that speaks HTTP/3?"
+        "; check that a server speaks HTTP/3 there"
     } else {
         ""
     })]
     Unreachable(Origin, Box<HandshakeError>),
     /// The run was stopped before the first connection was established.
-    #[error("cannot reach {0}: stopped before it answered")]
+    #[error("cannot reach {0}: the run was stopped before the server answered")]
     Stopped(Origin),
 }

@@ -76,7 +76,7 @@ pub(super) enum Failure {
     #[error("{0}")]
     Status(StatusCode),
     /// The body's length differs from `content-length`.
-    #[error("{received} bytes of {declared}")]
+    #[error("the body has {received} bytes, but content-length is {declared}")]
     Length {
         /// Bytes of the body.
         received: u64,

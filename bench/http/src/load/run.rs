@@ -113,12 +113,13 @@ fn check(config: &LoadConfig) -> Result<usize, LoadError> {
     };
     if config.zero_rtt && kept.is_some() {
         return Err(LoadError::Config(
-            "0-RTT is for connections of one request; add --connections fresh and a rate, model or trace",
+            "0-RTT needs a new connection for each request; add --connections fresh and --rate, \
+             --model or --trace",
         ));
     }
     match kept {
         Some(PoolSize { connections: 0, .. } | PoolSize { streams: 0, .. }) => {
-            Err(LoadError::Config("there must be a connection and a stream; write 1 or more"))
+            Err(LoadError::Config("the number of connections or streams is 0; write 1 or more"))
         }
         Some(kept) => Ok(kept.connections),
         None => Ok(usize::MAX),

@@ -86,26 +86,33 @@ impl fmt::Display for ClientSaturation {
         write!(f, "{:.0} % of {cores}", self.utilisation() * 100.0)?;
         if let (Some(p99), Some(max)) = (self.late_p99, self.late_max) {
             let ms = |d: Duration| d.as_secs_f64() * 1e3;
-            write!(f, ", started at most {:.1} ms late (p99 {:.1} ms)", ms(max), ms(p99))?;
+            write!(f, "; requests started at most {:.1} ms late (p99 {:.1} ms)", ms(max), ms(p99))?;
         }
         f.write_str(match self.is_limit() {
             true if self.utilisation() < BUSY => {
-                ": late, so the client was probably the limit (is the machine busy with other work?)"
+                ": requests started late, so the client was probably the limit (is the machine \
+                 busy with other work?)"
             }
             true => ": the client was probably the limit",
             false if self.machine_is_busy() => {
-                ": not the limit, but the cores were busy, so the server or the network may have been"
+                ": the client was not the limit, but the cores were busy, so the server or the network may \
+                 have been the limit"
             }
-            false => ": not the limit",
+            false => ": the client was not the limit",
         })?;
         if let Some(busy) = self.machine.filter(|_| self.machine_is_busy()) {
-            write!(f, "; all programs used {:.0} % of the machine", busy * 100.0)?;
+            write!(
+                f,
+                "; all programs together used {:.0} % of the machine's CPU time",
+                busy * 100.0
+            )?;
         }
         match self.unread {
             Some(unread) if unread > 0 => {
                 write!(
                     f,
-                    "; the kernel dropped {unread} datagrams that the client had not read in time"
+                    "; the kernel dropped {unread} datagrams because the client did not read them \
+                     in time"
                 )
             }
             _ => Ok(()),
@@ -132,10 +139,11 @@ mod tests {
     fn idle_punctual_client_is_not_reported_as_saturated() {
         assert_eq!(
             IDLE.to_string(),
-            "34 % of 2 cores, started at most 0.4 ms late (p99 0.2 ms): not the limit"
+            "34 % of 2 cores; requests started at most 0.4 ms late (p99 0.2 ms): the client was \
+             not the limit"
         );
         let closed = ClientSaturation { late_p99: None, late_max: None, ..IDLE };
-        assert_eq!(closed.to_string(), "34 % of 2 cores: not the limit");
+        assert_eq!(closed.to_string(), "34 % of 2 cores: the client was not the limit");
     }
 
     #[test]
@@ -145,16 +153,18 @@ mod tests {
         assert!(!starved.is_limit());
         assert!(
             starved.to_string().ends_with(
-                ": not the limit, but the cores were busy, so the server or the network may have been; all programs used 97 % of the machine"
+                ": the client was not the limit, but the cores were busy, so the server or the network may \
+                 have been the limit; all programs together used 97 % of the machine's CPU time"
             ),
             "{starved}"
         );
         let lost = ClientSaturation { unread: Some(12), ..IDLE };
         assert!(lost.to_string().ends_with(
-            ": not the limit; the kernel dropped 12 datagrams that the client had not read in time"
+            ": the client was not the limit; the kernel dropped 12 datagrams because the client did \
+             not read them in time"
         ));
         let unknown = ClientSaturation { unread: None, machine: None, ..IDLE };
-        assert!(unknown.to_string().ends_with(": not the limit"));
+        assert!(unknown.to_string().ends_with(": the client was not the limit"));
     }
 
     #[test]

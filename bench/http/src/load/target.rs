@@ -37,10 +37,10 @@ impl Origin {
     pub fn url(&self, path: &str) -> Result<Uri, Invalid> {
         let wrong = |why: &dyn std::fmt::Display| {
             Invalid::value(path, format!("is not a path: {why}"))
-                .hint("write one such as /index.html")
+                .hint("write a path such as /index.html")
         };
         if !path.starts_with('/') {
-            return Err(wrong(&"it does not begin with '/'"));
+            return Err(wrong(&"a path begins with '/'"));
         }
         let path = PathAndQuery::try_from(path).map_err(|e| wrong(&e))?;
         let parts = Uri::builder()
@@ -67,7 +67,7 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), Invalid
     for text in texts {
         let text = text.as_ref();
         let wrong = |problem: Cow<'static, str>| {
-            Invalid::value(text, problem).hint("write one such as https://localhost:4433/")
+            Invalid::value(text, problem).hint("write a URL such as https://localhost:4433/")
         };
         let url: Uri = text.parse().map_err(|e| wrong(format!("is not a URL: {e}").into()))?;
         let (Some(scheme), Some(authority)) = (url.scheme(), url.authority()) else {
@@ -77,7 +77,7 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), Invalid
             return Err(wrong("is not https, which HTTP/3 requires".into()));
         }
         if authority.as_str().contains('@') || authority.host().is_empty() {
-            return Err(wrong("needs a host, and takes no user name".into()));
+            return Err(wrong("has no host, or has a user name".into()));
         }
         if !has_port(authority) {
             return Err(wrong("has an invalid port: ports are 1 to 65535".into()));
@@ -86,8 +86,8 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), Invalid
             None => found = Some(authority.clone()),
             Some(first) if same(first, authority) => {}
             Some(first) => {
-                let problem = format!("'{first}' and '{authority}' are two servers");
-                return Err(Invalid::because(problem).hint("name one at a time"));
+                let problem = format!("'{first}' and '{authority}' are different servers");
+                return Err(Invalid::because(problem).hint("name URLs of one server"));
             }
         }
         urls.push(url);
@@ -165,15 +165,15 @@ mod tests {
             (&["https://a:99999/"], "1 to 65535"),
             (&["https://[::1]:65536/"], "1 to 65535"),
             (&["https://a:0/"], "1 to 65535"),
-            (&["https://a/", "https://b/"], "one at a time"),
-            (&["https://a/", "https://a:8443/"], "one at a time"),
+            (&["https://a/", "https://b/"], "of one server"),
+            (&["https://a/", "https://a:8443/"], "of one server"),
             (&[], "write one"),
         ] {
             let error = urls(texts).unwrap_err().to_string();
             assert!(error.contains(hint) && !error.contains('\n'), "{texts:?}: {error}");
         }
         let origin = Origin::new(Authority::from_static("a"), "127.0.0.1:9".parse().unwrap());
-        assert!(origin.url("x").unwrap_err().problem.contains("begin with"));
+        assert!(origin.url("x").unwrap_err().problem.contains("begins with"));
         assert!(origin.url("/a b").unwrap_err().problem.contains("not a path"));
     }
 }

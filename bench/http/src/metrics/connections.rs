@@ -33,28 +33,28 @@ impl ConnectionCounts {
             refused: add(
                 r,
                 "connections_refused",
-                "Connections refused because of the limit of all connections",
+                "Connections refused because of --max-connections",
             ),
             refused_client: add(
                 r,
                 "connections_refused_client",
-                "Connections refused because of the limit per client prefix",
+                "Connections refused because of --max-per-client",
             ),
             retried: add(r, "retries", "Retry packets sent to validate client addresses"),
             slow_headers: add(
                 r,
                 "slow_headers",
-                "Requests rejected because their header timed out",
+                "Requests rejected because their header was not complete in time",
             ),
             malformed: add(
                 r,
                 "requests_malformed",
-                "Requests over HTTP/3 reset because their header is malformed",
+                "HTTP/3 requests reset because their header is malformed",
             ),
             fields_too_large: add(
                 r,
                 "requests_fields_too_large",
-                "Requests over HTTP/3 answered with 431 because their header fields are too large",
+                "HTTP/3 requests answered with 431 because their header fields are too large",
             ),
             no_request: add(
                 r,
@@ -90,7 +90,8 @@ impl EndedConnections {
             queueing: histogram(
                 r,
                 "queueing_delay",
-                "Forward queueing delay of connections when they ended, as averaged by their controller",
+                "Average forward queueing delay of connections when they ended, as computed by \
+                 their controller",
                 delays,
             ),
             sent: add(r, "packets_sent", "Packets sent by connections that have ended"),
@@ -105,7 +106,8 @@ impl EndedConnections {
             extensions: add(
                 r,
                 "extension_connections",
-                "Connections by timestamp frame: sync (SYNC_TIMESTAMP), timestamp (TIMESTAMP), receive (ACK_RECEIVE_TIMESTAMPS) or none",
+                "Connections by the timestamp frame that they use: sync (SYNC_TIMESTAMP), \
+                 timestamp (TIMESTAMP), receive (ACK_RECEIVE_TIMESTAMPS) or none",
             ),
         }
     }

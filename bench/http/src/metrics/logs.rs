@@ -23,7 +23,7 @@ impl AccessLogMetrics {
             dropped: add(
                 r,
                 "access_log_dropped",
-                "Lines of the access log lost because its writer could not keep up",
+                "Access log lines lost because the writer could not keep up",
             ),
         }
     }
@@ -64,7 +64,7 @@ impl LogMetrics {
             refused: add(
                 r,
                 "qlog_refused",
-                "Connections without a qlog file because a limit was reached",
+                "Connections that got no qlog file because a limit was reached",
             ),
             failed: add(r, "qlog_failed", "qlog files that could not be created or written"),
         }

@@ -100,7 +100,7 @@ impl Metrics {
             certificates: add(
                 r,
                 "certificate_reloads",
-                "Reloads of certificate and key by outcome: ok or failed",
+                "Reloads of the certificate and key, by outcome: ok or failed",
             ),
             ended: EndedConnections::register(r),
             registry,

@@ -40,12 +40,18 @@ fn signed(bytes: u64) -> i64 {
 impl ResponseMemoryMetrics {
     pub(super) fn register(r: &mut Registry) -> Self {
         Self {
-            used: bytes(r, "unacknowledged", "Bytes of unacknowledged response data"),
-            total: bytes(r, "unacknowledged_limit", "Limit of unacknowledged response data"),
+            used: bytes(r, "unacknowledged", "Unacknowledged response data, in bytes"),
+            total: bytes(
+                r,
+                "unacknowledged_limit",
+                "Limit of unacknowledged response data, in \
+                bytes",
+            ),
             given_up: add(
                 r,
                 "clients_given_up",
-                "Slow readers dropped: their responses were reset (stall) or their connection was closed while memory was short (pressure)",
+                "Slow readers dropped, by reason: stall (the response was reset) or pressure (the \
+                 connection was closed because memory was short)",
             ),
         }
     }
@@ -94,7 +100,7 @@ pub(super) struct ResponseFamilies {
 impl ResponseFamilies {
     pub(super) fn register(r: &mut Registry) -> Self {
         Self {
-            responses: add(r, "responses", "Completely acknowledged responses by status"),
+            responses: add(r, "responses", "Completely acknowledged responses, by status"),
             abandoned: add(
                 r,
                 "responses_abandoned",
@@ -110,13 +116,15 @@ impl ResponseFamilies {
             handed_over: histogram(
                 r,
                 "handed_over",
-                "Time from the request header until the last response byte was handed to QUIC; not the client's waiting time",
+                "Time from the request header until the server handed the last response byte to \
+                 QUIC; shorter than the client's waiting time",
                 response_times,
             ),
             first_byte: histogram(
                 r,
                 "first_byte_handed_over",
-                "Time from the request header until the first response byte was handed to QUIC",
+                "Time from the request header until the server handed the first response byte to \
+                 QUIC",
                 response_times,
             ),
         }

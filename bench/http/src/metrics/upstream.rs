@@ -50,7 +50,7 @@ impl UpstreamMetrics {
         let help = "Time from the request header until the upstream server's";
         r.register_with_unit("upstream_response_time", help, Unit::Seconds, times.clone());
         Self {
-            requests: add(r, "upstream_requests", "Requests for the upstream server by outcome"),
+            requests: add(r, "upstream_requests", "Requests to the upstream server, by outcome"),
             connections: add(
                 r,
                 "upstream_connections_open",

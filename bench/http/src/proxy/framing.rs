@@ -32,14 +32,14 @@ pub(super) fn framing(
     headers: &mut HeaderMap,
 ) -> Result<Framing, &'static str> {
     if status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err("status 101, but no other protocol was requested");
+        return Err("status 101, although no other protocol was requested");
     }
-    let length =
-        content_length(headers).map_err(|_| "an invalid content-length, or several that differ")?;
+    let length = content_length(headers)
+        .map_err(|_| "an invalid content-length, or several different ones")?;
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         if version != Version::HTTP_11 {
-            return Err("transfer-encoding, which only HTTP/1.1 has");
+            return Err("transfer-encoding, which exists only in HTTP/1.1");
         }
         if length.is_some() {
             return Err("both content-length and transfer-encoding");

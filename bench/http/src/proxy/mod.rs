@@ -58,7 +58,7 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 /// `net/http` accepts five.)
 const MOST_INTERIM: usize = 32;
 /// Message to clients about an invalid response.
-const INVALID: &str = "the upstream server gave no valid answer";
+const INVALID: &str = "the upstream server sent no valid response";
 
 /// Settings of a proxy.
 #[derive(Clone, Debug)]
@@ -169,20 +169,26 @@ impl Refusal {
 
     /// Returns the refusal for an upstream server that sends too many interim responses.
     fn endless_interim() -> Self {
-        Self::invalid("it sends interim responses without an end")
+        Self::invalid("the upstream server sends endless interim responses")
     }
 
     /// Returns the refusal for an upstream server that sent no header in time.
     fn timed_out(limit: Duration) -> Self {
-        let line = "the upstream server did not answer in time";
-        let why = format!("no header within {limit:?}");
+        let line = "the upstream server did not respond in time";
+        let why = format!("no response header within {limit:?}");
         Self::new(StatusCode::GATEWAY_TIMEOUT, UpstreamOutcome::Timeout, line, why)
     }
 
     /// Returns the refusal for a request that gets no slot or loses it.
     fn busy(why: impl fmt::Display) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        Self::new(status, UpstreamOutcome::Busy, "too many requests at once", why)
+        Self::new(
+            status,
+            UpstreamOutcome::Busy,
+            "too many requests are waiting for the upstream \
+            server",
+            why,
+        )
     }
 
     fn of_body(error: &RequestBodyError) -> Self {
@@ -191,7 +197,7 @@ impl Refusal {
                 (StatusCode::PAYLOAD_TOO_LARGE, "the request body is too large")
             }
             RequestBodyError::Slow => {
-                (StatusCode::REQUEST_TIMEOUT, "the request body came too slowly")
+                (StatusCode::REQUEST_TIMEOUT, "the request body arrived too slowly")
             }
             RequestBodyError::Length | RequestBodyError::Broken(_) => {
                 (StatusCode::BAD_REQUEST, "the request body is incomplete")
@@ -263,7 +269,7 @@ impl Proxy {
             is_empty(&mut body, &method, declared).await.map_err(|e| Refusal::of_body(&e))?;
         let slot = timeout(self.settings.connect_timeout, self.slots.take(client)).await;
         let slot = slot.ok().flatten().ok_or_else(|| {
-            Refusal::busy("raise --proxy-requests, or find out why the server is slow")
+            Refusal::busy("raise --proxy-requests, or find out why the upstream server is slow")
         })?;
         let progress = body.progress();
         let floods = Arc::new(InterimCount::default());

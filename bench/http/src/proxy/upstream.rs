@@ -76,14 +76,14 @@ impl FromStr for Upstream {
             Some("http") => (Scheme::Http, 80),
             Some("https") => (Scheme::Https, 443),
             Some("h2c") => (Scheme::H2c, 80),
-            _ => return Err(wrong("has none of the schemes http, https and h2c")),
+            _ => return Err(wrong("does not have the scheme http, https or h2c")),
         };
         let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
         if authority.as_str().contains('@') {
             return Err(wrong("names a user"));
         }
         if uri.path_and_query().is_some_and(|path| path.as_str() != "/") {
-            return Err(wrong("has a path, but requests keep their own paths"));
+            return Err(wrong("has a path, but each request keeps its own path"));
         }
         let port = match &authority.as_str()[authority.host().len()..] {
             "" => None,

@@ -23,7 +23,7 @@ use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Eviction {
     /// The client held more than its share, and other clients were waiting.
-    #[error("the client has more than its share of the slots, and other clients are waiting")]
+    #[error("the client uses more than its share of the proxy slots while other clients wait")]
     Share,
     /// The client read too slowly while slots were scarce.
     #[error("the client reads too slowly while many requests wait")]
@@ -48,16 +48,16 @@ pub enum UpstreamBodyError {
 #[derive(Debug, thiserror::Error)]
 pub enum BodyDefect {
     /// The body has more bytes than its header declares.
-    #[error("it is longer than its content-length")]
+    #[error("the body is longer than its content-length")]
     TooLong,
     /// The body has fewer bytes than its header declares.
-    #[error("it is shorter than its content-length")]
+    #[error("the body is shorter than its content-length")]
     TooShort,
     /// The response has content, but its header allows none.
-    #[error("it has more content than its header allows")]
+    #[error("the body has more content than its header allows")]
     Unexpected,
     /// The HTTP/2 stream was reset without an error.
-    #[error("its stream was reset")]
+    #[error("the stream of the body was reset")]
     Reset,
     /// The connection failed, or the server sent data after its response.
     #[error("{}", one_line(.0))]

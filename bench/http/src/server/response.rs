@@ -76,10 +76,10 @@ pub(super) enum ResponseError {
     #[error("{0}")]
     Undelivered(String),
     /// The client acknowledged the end of the stream before the response was complete.
-    #[error("the stream is over")]
+    #[error("the stream has ended")]
     StreamOver,
     /// The client's TCP connection is closed.
-    #[error("the client went away")]
+    #[error("the client closed the connection")]
     ClientGone,
     /// A final header was written twice.
     #[error("a second final header")]

@@ -45,7 +45,7 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
         ul {
             li { "Controller " code { (card.controller) } " on " (card.stack) ", against " code { (card.against.join(", ")) } "; the first is the reference." }
             li {
-                (card.seeds) " seeds of each combination, "
+                (card.seeds) " seeds for each combination, "
                 @match (card.backend.is_virtual(), card.unseeded()) {
                     (false, _) => { "on the backend " (card.backend) "." }
                     (true, None) => { "in virtual time: the same command gives the same bytes." }
@@ -60,7 +60,11 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
             li { "fathom " (card.fathom) "; " (card.stacks.values().cloned().collect::<Vec<_>>().join("; ")) "." }
         }
     };
-    fathom_report::page(&format!("{} by the criteria of RFC 9743", card.controller), STYLE, &body)
+    fathom_report::page(
+        &format!("{} judged by the criteria of RFC 9743", card.controller),
+        STYLE,
+        &body,
+    )
 }
 
 fn verdict(of: Verdict) -> Markup {
@@ -76,7 +80,7 @@ fn verdict(of: Verdict) -> Markup {
 fn changed(changes: &[Change]) -> Markup {
     html! {
         h2 { "Since the baseline" }
-        @if changes.is_empty() { p { "No verdict of a check changed." } }
+        @if changes.is_empty() { p { "No verdict changed." } }
         ul { @for change in changes {
             li {
                 strong { @if change.worse { "Worse: " } @else { "Better: " } }
@@ -125,7 +129,7 @@ fn drawing(card: &Scorecard, name: &str, checks: &[&JudgedCheck]) -> Markup {
         Relation::Absolute => format!("{}{}", first.measure, unit(&first.unit)),
         Relation::PercentOfReference => format!("{} (% of the reference's)", first.measure),
         Relation::MoreThanReference => {
-            format!("{}, more than the reference{}", first.measure, unit(&first.unit))
+            format!("{}, difference from the reference{}", first.measure, unit(&first.unit))
         }
     };
     let rows = checks.iter().map(|check| {

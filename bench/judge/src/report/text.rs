@@ -72,7 +72,7 @@ fn since_baseline(changes: &[Change]) -> Vec<String> {
     };
     let mut lines = vec![String::new(), "Since the baseline:".to_owned()];
     if changes.is_empty() {
-        lines.push("  no verdict of a check changed".to_owned());
+        lines.push("  no verdict changed".to_owned());
     }
     lines.extend(changes.iter().map(line));
     lines
@@ -93,7 +93,7 @@ pub(super) fn answer(card: &Scorecard) -> String {
         card.seeds,
         card.against.join(", "),
         if card.backend.is_virtual() { String::new() } else { format!(", on {}", card.backend) },
-        card.scale.map(|scale| format!(", times scaled by {scale}")).unwrap_or_default()
+        card.scale.map(|scale| format!(", durations scaled by {scale}")).unwrap_or_default()
     )
 }
 

@@ -9,7 +9,10 @@ use crate::sim::Executor;
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     /// A socket on loopback failed.
-    #[error("sockets on loopback: {0}; see whether another program limits this one's sockets")]
+    #[error(
+        "cannot open sockets on loopback: {0}; check whether a limit applies to this process's \
+        sockets"
+    )]
     Sockets(#[from] std::io::Error),
     /// The kernel's links are not available.
     #[cfg(target_os = "linux")]

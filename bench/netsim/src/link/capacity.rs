@@ -66,7 +66,10 @@ impl Capacity {
 
 /// Error for a link that follows a trace and has no rate to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the link follows a trace and has no rate to change; start it with a rate, such as 10Mbps")]
+#[error(
+    "the link follows a trace, so its rate cannot be changed; start the link with a rate, such \
+    as 10Mbps"
+)]
 pub struct HasNoRate;
 
 /// A capacity with its current state.

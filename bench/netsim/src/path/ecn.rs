@@ -28,8 +28,10 @@ impl std::str::FromStr for EcnField {
             "bleach" => Ok(Self::Bleach),
             "remark" => Ok(Self::Remark),
             "ce" => Ok(Self::Ce),
-            _ => Err(Invalid::value(s, "is not a treatment of ECN marks")
-                .hint("write pass, bleach (clear it), remark (ECT(0) to ECT(1)) or ce (mark all)")),
+            _ => Err(Invalid::value(s, "is not a valid treatment of ECN marks").hint(
+                "write pass, bleach (clear the ECN field), remark (change ECT(0) to ECT(1)) \
+                    or ce (mark all packets)",
+            )),
         }
     }
 }

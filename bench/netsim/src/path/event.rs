@@ -116,8 +116,10 @@ impl FromStr for PathEvent {
             (name @ ("blackout" | "hold"), lasts) => {
                 let lasts = parse_duration(lasts)?;
                 if every.is_some_and(|every| every <= lasts) {
-                    return Err(Invalid::value(s, "never ends")
-                        .hint(format!("write '{name}:100ms@5s every 15s'")));
+                    return Err(Invalid::value(s, "never ends").hint(format!(
+                        "make the interval longer than the event, as in \
+                            '{name}:100ms@5s every 15s'"
+                    )));
                 }
                 return Ok(match name {
                     "hold" => Self::Hold { at, lasts, every },
@@ -128,7 +130,7 @@ impl FromStr for PathEvent {
                 let payload =
                     payload.parse().ok().filter(|p| (500..=9_000).contains(p)).ok_or_else(
                         || {
-                            Invalid::because("an MTU is a payload of 500 to 9000 bytes")
+                            Invalid::because("an MTU is a UDP payload of 500 to 9000 bytes")
                                 .hint("write mtu:1250@20s")
                                 .in_field(format!("'{}'", s.escape_debug()))
                         },
@@ -142,7 +144,7 @@ impl FromStr for PathEvent {
             _ => return Err(help()),
         };
         if every.is_some() {
-            Err(Invalid::because("only blackouts and holds come back")
+            Err(Invalid::because("only blackouts and holds can repeat")
                 .hint("leave out 'every'")
                 .in_field(format!("'{}'", s.escape_debug())))
         } else {

@@ -81,7 +81,7 @@ impl FromStr for Jitter {
 
     fn from_str(s: &str) -> Result<Self, Invalid> {
         let help = |why: &str| {
-            Invalid::value(s, format!("is not a jitter ({why})")).hint(
+            Invalid::value(s, format!("is not a valid jitter ({why})")).hint(
                 "write 5ms, normal:5ms or exponential:5ms, and add ',reorder' if packets may \
                  overtake each other",
             )
@@ -90,7 +90,10 @@ impl FromStr for Jitter {
             None => (s.trim(), false),
             Some((rest, "reorder")) => (rest, true),
             Some((_, other)) => {
-                return Err(help(&format!("'{}' is not one of its options", other.escape_debug())));
+                return Err(help(&format!(
+                    "'{}' is not an option of jitter",
+                    other.escape_debug()
+                )));
             }
         };
         let (shape, time) = match rest.split_once(':') {

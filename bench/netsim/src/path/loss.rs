@@ -101,8 +101,8 @@ impl FromStr for Loss {
         };
         let help = |why: String| {
             Invalid::value(s, why).hint(
-                "write bursts:loss=1%,length=4 (mean loss, mean packets of a burst), or \
-                 bursts:enter=0.1%,leave=25%,bad=100%,good=0%",
+                "write bursts:loss=1%,length=4 (mean loss, and mean length of a burst in packets), \
+                 or bursts:enter=0.1%,leave=25%,bad=100%,good=0%",
             )
         };
         let (mut loss, mut length) = (None, None);
@@ -139,7 +139,9 @@ impl FromStr for Loss {
                 let leave = 1.0 / length;
                 let enter = leave * loss / (1.0 - loss);
                 if !(0.0..=1.0).contains(&enter) {
-                    return Err(help("loses more than bursts of that length can".into()));
+                    return Err(help(
+                        "has a loss rate that bursts of this length cannot reach".into(),
+                    ));
                 }
                 Ok(Self::Bursts { enter, leave, bad: 1.0, good: 0.0 })
             }
@@ -149,7 +151,9 @@ impl FromStr for Loss {
                 bad: bad.unwrap_or(1.0),
                 good: good.unwrap_or(0.0),
             }),
-            _ => Err(help("says neither loss and length nor enter and leave".into())),
+            _ => Err(help(
+                "has neither the options loss and length nor the options enter and leave".into(),
+            )),
         }
     }
 }

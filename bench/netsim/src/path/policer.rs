@@ -39,7 +39,7 @@ impl FromStr for Policer {
             Ok(Self { rate, burst })
         } else {
             Err(wrong().hint(
-                "write a rate and a bucket, such as 10Mbps,burst=100kB; 10kbps and 1500B at least",
+                "write a rate and a bucket of at least 10kbps and 1500B, such as 10Mbps,burst=100kB",
             ))
         }
     }

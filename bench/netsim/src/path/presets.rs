@@ -28,7 +28,7 @@ pub const PRESETS: &[Preset] = &[
             ("queue", "droptail:300p"),
             ("up-queue", "droptail:150p"),
         ],
-        source: "ours: round numbers of a common product; queues of 70 and 175 ms",
+        source: "our choices: round numbers of a common product; the queues hold 70 and 175 ms",
     },
     Preset {
         name: "cable",
@@ -40,7 +40,7 @@ pub const PRESETS: &[Preset] = &[
             ("queue", "droptail:500p"),
             ("up-queue", "pie:target=15ms"),
         ],
-        source: "rates and RTT ours; PIE at the modem: RFC 8034",
+        source: "PIE at the modem: RFC 8034; rates and RTT: our choices",
     },
     Preset {
         name: "fibre",
@@ -51,11 +51,11 @@ pub const PRESETS: &[Preset] = &[
             ("rtt", "10ms"),
             ("queue", "droptail:500p"),
         ],
-        source: "ours",
+        source: "our choices",
     },
     Preset {
         name: "wifi",
-        about: "802.11n behind a fast line: bursts, turns of other stations, an adaptive rate",
+        about: "802.11n behind a fast line: bursts, pauses for other stations, an adaptive rate",
         options: &[
             ("trace", "model:wifi"),
             ("up-trace", "model:wifi"),
@@ -63,11 +63,11 @@ pub const PRESETS: &[Preset] = &[
             ("queue", "droptail:300p"),
             ("up-queue", "droptail:300p"),
         ],
-        source: "the model's, below; RTT and queue ours",
+        source: "model: see the model wifi; RTT and queue: our choices",
     },
     Preset {
         name: "lte",
-        about: "cellular, a deep queue and a rate that wanders down to outages",
+        about: "cellular: a deep queue, and a varying rate with outages",
         options: &[
             ("trace", "model:lte"),
             ("up-rate", "5Mbps"),
@@ -75,7 +75,8 @@ pub const PRESETS: &[Preset] = &[
             ("queue", "droptail:600p"),
             ("up-queue", "droptail:200p"),
         ],
-        source: "the model's, below; deep queues: Sprout (NSDI 2013) section 2; the other numbers ours",
+        source: "model: see the model lte; deep queues: Sprout (NSDI 2013) section 2; other \
+            numbers: our choices",
     },
     Preset {
         name: "leo",
@@ -90,7 +91,8 @@ pub const PRESETS: &[Preset] = &[
             ("queue", "droptail:600p"),
             ("up-queue", "droptail:150p"),
         ],
-        source: "the model's, below; RTT and loss in the range of Mohan et al. (WWW 2024); queues ours",
+        source: "model: see the model leo; RTT and loss: within the range of Mohan et al. (WWW \
+            2024); queues: our choices",
     },
     Preset {
         name: "geo",
@@ -103,17 +105,18 @@ pub const PRESETS: &[Preset] = &[
             ("queue", "droptail:1200p"),
             ("up-queue", "droptail:150p"),
         ],
-        source: "RFC 2488 section 2: at least 558 ms; rates and loss ours",
+        source: "RTT: RFC 2488 section 2 (at least 558 ms); rates and loss: our choices",
     },
     Preset {
         name: "datacenter",
-        about: "between hosts of one data centre, shallow queue that marks",
+        about: "hosts in one data centre: a shallow queue with ECN marks",
         options: &[
             ("rate", "1Gbps"),
             ("rtt", "200us"),
             ("queue", "red:min=20p,max=60p,limit=250p,w=1,maxp=1,ecn=on"),
         ],
-        source: "marking by the queue's length of this moment: RFC 8257 section 4.1; the numbers ours",
+        source: "marking by the instantaneous queue length: RFC 8257 section 4.1; numbers: our \
+            choices",
     },
 ];
 

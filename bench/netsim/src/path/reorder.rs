@@ -66,8 +66,10 @@ impl FromStr for Reorder {
 
     fn from_str(s: &str) -> Result<Self, Invalid> {
         let help = |why: &str| {
-            Invalid::value(s, format!("is not a reordering ({why})"))
-                .hint("write 1%, or by distance 1%,distance=3 or 1%,distance=3,within=20ms")
+            Invalid::value(s, format!("is not a valid reordering ({why})")).hint(
+                "write 1%, or with a distance in packets 1%,distance=3 or \
+                    1%,distance=3,within=20ms",
+            )
         };
         let mut options = s.trim().split(',');
         let part = options.next().unwrap_or_default();
@@ -84,13 +86,13 @@ impl FromStr for Reorder {
                 Some(("within", value)) if within.is_none() => {
                     let time = parse_duration(value).map_err(|e| help(&format!("within: {e}")))?;
                     if time.is_zero() || time > Duration::from_secs(60) {
-                        return Err(help("within: more than 0 and up to 60s"));
+                        return Err(help("within: write a time above 0 and up to 60s"));
                     }
                     within = Some(time);
                 }
                 _ => {
                     return Err(help(&format!(
-                        "'{}' is not one of its options, or is written twice",
+                        "'{}' is not an option of reorder, or is written twice",
                         option.escape_debug()
                     )));
                 }

@@ -213,7 +213,7 @@ impl PathSpec {
             matches!(e, PathEvent::Rebind { .. } | PathEvent::RebindAfterHandshake)
         };
         if let Some(event) = self.expanded()?.events()?.iter().find(rebinds) {
-            return Err(Invalid::because("only fathom link changes a client's port")
+            return Err(Invalid::because("only 'fathom link' can change a client's port")
                 .hint("leave it out")
                 .in_field(format!("'{event}'"))
                 .in_field("event"));
@@ -232,7 +232,7 @@ impl PathSpec {
         let delay = |name, text: &Option<String>| read_set(name, text.as_deref(), parse_duration);
         let (down, up) = (delay("delay", &spec.delay)?, delay("up-delay", &spec.up_delay)?);
         if rtt.is_some() && (down.is_some() || up.is_some()) {
-            return Err(Invalid::because("it sets one direction and replaces rtt")
+            return Err(Invalid::because("delay and rtt exclude each other")
                 .hint("leave one of them out")
                 .in_field("delay"));
         }
@@ -264,7 +264,7 @@ impl PathSpec {
         let link = match (capacity, queue) {
             (None, Some(queue)) => {
                 return Err(Invalid::because(format!(
-                    "a queue ({queue}) needs a link that fills it"
+                    "a queue ({queue}) needs a link with a rate"
                 ))
                 .hint("add rate, such as 10Mbps")
                 .in_field(directed("queue", up)));
@@ -285,7 +285,7 @@ impl PathSpec {
             (true, Some(rate), None) => (Some(rate), None),
             (true, None, Some(trace)) => (None, Some(trace)),
             (true, Some(_), Some(_)) => {
-                return Err(Invalid::because("it is in place of a rate")
+                return Err(Invalid::because("up-trace and up-rate exclude each other")
                     .hint("leave out up-rate")
                     .in_field("up-trace"));
             }
@@ -293,7 +293,7 @@ impl PathSpec {
         };
         let steps = self.rate_steps(up, events);
         match (rate, trace) {
-            (Some(_), Some(_)) => Err(Invalid::because("it replaces the rate")
+            (Some(_), Some(_)) => Err(Invalid::because("trace and rate exclude each other")
                 .hint("leave out the rate")
                 .in_field("trace")),
             (Some(rate), None) => {
@@ -381,9 +381,9 @@ impl CheckedPath {
                 .find(|e| matches!(e, PathEvent::Mtu { payload, .. } if *payload < 1_200));
             if let Some(event) = small {
                 return Err(Invalid::because(
-                    "QUIC needs datagrams of 1200 bytes (RFC 9000 section 14)",
+                    "QUIC needs datagrams of at least 1200 bytes (RFC 9000 section 14)",
                 )
-                .hint("write such as mtu:1250@20s")
+                .hint("write an MTU of at least 1200, such as mtu:1250@20s")
                 .in_field(format!("'{event}'"))
                 .in_field("event"));
             }
@@ -490,8 +490,9 @@ fn read_trace_file(file: &FilePath) -> Result<Trace, Invalid> {
             .hint("shorten the trace"));
     }
     let bytes = std::fs::read(file).map_err(|error| wrong(&error))?;
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|_| Invalid::because("not a text").hint("a trace has one millisecond per line"))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| {
+        Invalid::because("not a text").hint("write one time in milliseconds per line")
+    })?;
     Trace::read(text).map_err(|error| wrong(&error))
 }
 
@@ -577,7 +578,7 @@ mod tests {
             (&[("rate", "1bps")], "rate: "),
             (&[("up-loss", "two")], "up-loss: "),
             (&[("queue", "droptail:5p")], "needs a link"),
-            (&[("rate", "1Mbps"), ("trace", "model:lte")], "replaces the rate"),
+            (&[("rate", "1Mbps"), ("trace", "model:lte")], "trace and rate exclude each other"),
             (&[("trace", "model:5g")], "lte, wifi, leo"),
             (&[("trace", "/nowhere/at/all")], "Mahimahi"),
             (&[("event", "rate:5Mbps@10s")], "needs a rate to start from"),

@@ -144,17 +144,17 @@ impl AutomaticRed {
         let ordered = self.min.zip(self.max).is_none_or(|(min, max)| min < max);
         let problem =
             if !(Duration::from_micros(1)..=Duration::from_secs(10)).contains(&self.target) {
-                "needs a target of 1us to 10s".into()
+                "needs a target from 1us to 10s".into()
             } else if !(40..=65_535).contains(&self.packet) {
-                "needs a packet of 40B to 65535B".into()
+                "needs a packet size from 40B to 65535B".into()
             } else if !(threshold(self.min) && threshold(self.max) && ordered) {
                 "needs 0p < min < max".into()
             } else if self.weight.is_some_and(|w| !(w > 0.0 && w <= 1.0)) {
-                "needs w above 0 and at most 1".into()
+                "needs a value of w above 0 and at most 1".into()
             } else if self.limit.is_some_and(|n| !(2..=1_000_000).contains(&n)) {
-                "needs a limit of 2p to 1000000p".into()
+                "needs a limit from 2p to 1000000p".into()
             } else if !max_p.contains(&self.max_p) {
-                format!("needs a maxp of {} to {}", max_p.start(), max_p.end()).into()
+                format!("needs a value of maxp from {} to {}", max_p.start(), max_p.end()).into()
             } else {
                 return Ok(self);
             };

@@ -67,16 +67,16 @@ impl AvqSpec {
         let damping = self.alpha > 0.0 && self.alpha <= 100.0;
         let share = self.gamma > 0.0 && self.gamma <= 1.0;
         if !damping {
-            return Err("needs a above 0 and at most 100");
+            return Err("needs a value of a above 0 and at most 100");
         }
         if !share {
-            return Err("needs g above 0 and at most 1");
+            return Err("needs a value of g above 0 and at most 1");
         }
         if !(3_000..=1_000_000_000_000).contains(&self.buffer) {
-            return Err("needs a buffer of 3kB to 1000000MB");
+            return Err("needs a buffer from 3kB to 1000000MB");
         }
         if !(2..=1_000_000).contains(&self.limit) {
-            return Err("needs a limit of 2p to 1000000p");
+            return Err("needs a limit from 2p to 1000000p");
         }
         Ok(self)
     }

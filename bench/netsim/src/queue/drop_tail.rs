@@ -46,7 +46,7 @@ impl Discipline for DropTail {
     const KIND: Kind = Kind {
         name: "droptail",
         short: None,
-        example: "droptail:N with a unit: droptail:136p (packets) or droptail:190kB",
+        example: "droptail with a limit in packets (droptail:136p) or bytes (droptail:190kB)",
         module: Some("sch_netem"),
     };
 

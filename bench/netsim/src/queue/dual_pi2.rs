@@ -108,13 +108,13 @@ impl DualPi2Spec {
     fn check(self) -> Result<Self, &'static str> {
         let (ms, us) = (Duration::from_millis, Duration::from_micros);
         if self.target < ms(1) || self.target > ms(10_000) {
-            return Err("needs a target of 1ms to 10s");
+            return Err("needs a target from 1ms to 10s");
         }
         if self.rtt < ms(3) || self.rtt > ms(10_000) {
-            return Err("needs an rtt of 3ms to 10s");
+            return Err("needs an rtt from 3ms to 10s");
         }
         if self.min > ms(10_000) || self.range < us(1) || self.range > ms(10_000) {
-            return Err("needs a min of 10s at most and a range of 1us to 10s");
+            return Err("needs a min of at most 10s and a range from 1us to 10s");
         }
         // Written so that NaN fails.
         let coupled = self.coupling >= 1.0 && self.coupling <= 16.0;
@@ -123,10 +123,10 @@ impl DualPi2Spec {
             return Err("needs k of 1 to 16");
         }
         if !share {
-            return Err("needs classic above 0 and below 1");
+            return Err("needs a value of classic above 0 and below 1");
         }
         if !(2..=1_000_000).contains(&self.limit) {
-            return Err("needs a limit of 2p to 1000000p");
+            return Err("needs a limit from 2p to 1000000p");
         }
         Ok(self)
     }

@@ -88,11 +88,11 @@ impl fmt::Display for FqCodelSpec {
 impl FqCodelSpec {
     fn check(self) -> Result<Self, &'static str> {
         if !(1..=65_536).contains(&self.flows) {
-            return Err("needs flows of 1 to 65536");
+            return Err("needs a number of flows from 1 to 65536");
         }
         options::check_codel(self.target, self.interval, self.limit)?;
         if !(256..=1_000_000).contains(&self.quantum) {
-            return Err("needs a quantum of 256B to 1MB");
+            return Err("needs a quantum from 256B to 1MB");
         }
         Ok(self)
     }

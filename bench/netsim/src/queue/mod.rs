@@ -144,7 +144,7 @@ pub fn names(choose: impl Fn(&Kind) -> bool) -> String {
 fn no_queue(s: &str) -> Invalid {
     let with_options = names(|kind| kind.name != DropTail::KIND.name);
     Invalid::value(s, "is not a queue").hint(format!(
-        "write {}; or one of {with_options}, with options: red:min=5p,max=50p",
+        "write {}, or one of {with_options}, each with options such as red:min=5p,max=50p",
         DropTail::KIND.example
     ))
 }

@@ -21,7 +21,7 @@ impl Kind {
     pub(super) fn error(&self, s: &str, problem: impl Into<Cow<'static, str>>) -> Invalid {
         let Self { name: kind, example, .. } = self;
         Invalid::value(&format!("{kind}{s}"), problem)
-            .hint(format!("write {kind}, or {kind}: and any of {example}"))
+            .hint(format!("write {kind}, or {kind}: followed by any of the options {example}"))
     }
 
     /// Parses the text after the kind: nothing, or `:name=value,...`. `set` is called with each
@@ -38,10 +38,9 @@ impl Kind {
         };
         let mut seen = Vec::new();
         for option in options.split(',') {
-            let (name, value) = option
-                .trim()
-                .split_once('=')
-                .ok_or_else(|| self.error(s, format!("has '{option}' without a value")))?;
+            let (name, value) = option.trim().split_once('=').ok_or_else(|| {
+                self.error(s, format!("has the option '{option}' without a value"))
+            })?;
             if seen.contains(&name) {
                 return Err(self.error(s, format!("has '{name}' twice")));
             }
@@ -49,7 +48,7 @@ impl Kind {
             set(name, value).map_err(|error| match error {
                 OptionError::Name => self.error(s, format!("has no option '{name}'")),
                 OptionError::Value => {
-                    self.error(s, format!("has no value of '{name}' in '{value}'"))
+                    self.error(s, format!("has an invalid value '{value}' for the option '{name}'"))
                 }
             })?;
         }
@@ -124,10 +123,10 @@ pub(super) fn check_codel(
         return Err("needs 1us <= target <= interval");
     }
     if interval > Duration::from_secs(100) {
-        return Err("needs an interval of 100s at most");
+        return Err("needs an interval of at most 100s");
     }
     if !(2..=1_000_000).contains(&limit) {
-        return Err("needs a limit of 2p to 1000000p");
+        return Err("needs a limit from 2p to 1000000p");
     }
     Ok(())
 }

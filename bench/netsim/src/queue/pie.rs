@@ -114,18 +114,18 @@ impl PieSpec {
     fn check(self) -> Result<Self, &'static str> {
         let ms = Duration::from_millis;
         if self.target < Duration::from_micros(1) || self.target > ms(100_000) {
-            return Err("needs a target of 1us to 100s");
+            return Err("needs a target from 1us to 100s");
         }
         if self.tupdate < ms(1) || self.tupdate > ms(10_000) {
-            return Err("needs a tupdate of 1ms to 10s");
+            return Err("needs a tupdate from 1ms to 10s");
         }
         if !(2..=1_000_000).contains(&self.limit) {
-            return Err("needs a limit of 2p to 1000000p");
+            return Err("needs a limit from 2p to 1000000p");
         }
         // Written so that NaN fails.
         let gains = self.alpha > 0.0 && self.alpha <= 2.0 && self.beta > 0.0 && self.beta <= 2.0;
         if !gains {
-            return Err("needs alpha and beta above 0 and at most 2");
+            return Err("needs values of alpha and beta above 0 and at most 2");
         }
         Ok(self)
     }

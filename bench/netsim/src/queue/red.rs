@@ -124,11 +124,11 @@ impl RedSpec {
             return Err("needs 0p <= min < max");
         }
         if !(2..=1_000_000).contains(&self.limit) {
-            return Err("needs a limit of 2p to 1000000p");
+            return Err("needs a limit from 2p to 1000000p");
         }
         let share = |x: f64| x > 0.0 && x <= 1.0;
         if !share(self.weight) || !share(self.max_p) {
-            return Err("needs w and maxp above 0 and at most 1");
+            return Err("needs values of w and maxp above 0 and at most 1");
         }
         Ok(self)
     }

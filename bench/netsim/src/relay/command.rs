@@ -8,9 +8,10 @@ use super::stats::RelayStats;
 use crate::link::HasNoRate;
 
 /// Commands, each with an example, as help and error lines show them.
-pub const COMMANDS: &str = "rate 5Mbps, rtt 80ms, delay 40ms, loss 2%, jitter 5ms, reorder 1%, duplicate 1%, corrupt 1%, \
-     policer 10Mbps,burst=100kB, ecn bleach, each with up- in front for the way to the server, or with none for its value; \
-     blackout 3s, hold 200ms, mtu 1250, rebind, status, help";
+pub const COMMANDS: &str = "rate 5Mbps, rtt 80ms, delay 40ms, loss 2%, jitter 5ms, reorder 1%, \
+     duplicate 1%, corrupt 1%, policer 10Mbps,burst=100kB, ecn bleach, each also with the prefix \
+     up- (direction to the server) and with the value none; blackout 3s, hold 200ms, mtu 1250, \
+     rebind, status, help";
 
 /// A command for a relay, and the channel for its answer.
 #[derive(Debug)]
@@ -39,25 +40,28 @@ pub enum CommandError {
     #[error("'{0}' is not a command; write {COMMANDS}")]
     Unknown(String),
     /// The command needs a value.
-    #[error("{0}: it needs a value; write such as {0} {1}")]
+    #[error("{0}: the command needs a value; write a command such as {0} {1}")]
     NoValue(&'static str, &'static str),
     /// The command takes no value.
-    #[error("{0}: it takes no value; write {0}")]
+    #[error("{0}: the command takes no value; write {0}")]
     TakesNoValue(&'static str),
     /// The value is not possible for a path.
     #[error("{0}")]
     Value(Invalid),
     /// The option is fixed from the start.
-    #[error("{0}: only a new start of the link changes it; end it and write --{0}")]
+    #[error("{0}: this option cannot be changed while the link runs; restart the link with --{0}")]
     Fixed(String),
     /// The link has no rate to change.
     #[error("{0}: {1}")]
     NoRate(String, HasNoRate),
     /// There is no link with a rate.
-    #[error("{0}: the link was started without a rate; start it with one, such as --rate 10Mbps")]
+    #[error(
+        "{0}: the link was started without a rate; restart the link with a rate, such as \
+        --rate 10Mbps"
+    )]
     NoLink(String),
     /// There are too many events.
-    #[error("{0} events are there already; wait until some are over")]
+    #[error("the link already has {0} events; wait until some are over")]
     TooMany(usize),
 }
 

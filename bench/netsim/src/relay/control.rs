@@ -78,8 +78,8 @@ impl Relay {
                 let text = format!("mtu:{value}@0s");
                 let Ok(PathEvent::Mtu { payload, .. }) = text.parse() else {
                     return Err(CommandError::Value(
-                        Invalid::value(value, "is not a payload of 500 to 9000 bytes")
-                            .hint("write such as mtu 1250")
+                        Invalid::value(value, "is not an MTU from 500 to 9000 bytes")
+                            .hint("write a command such as mtu 1250")
                             .in_field("mtu"),
                     ));
                 };
@@ -139,7 +139,7 @@ impl Relay {
         let path = spec.check().map_err(CommandError::Value)?;
         if path.rtt.0 != path.rtt.1 {
             return Err(CommandError::Value(
-                Invalid::because("the relay gives all clients one RTT")
+                Invalid::because("the relay gives all clients the same RTT")
                     .hint("write one time, such as 30ms")
                     .in_field("rtt"),
             ));
@@ -246,7 +246,7 @@ fn time(name: &'static str, example: &'static str, value: &str) -> Result<Durati
     match parse_nonzero_duration(value).map_err(wrong)? {
         time if time > LONGEST => Err(wrong(
             Invalid::value(value, "is more than an hour")
-                .hint(format!("write such as {name} {example}")),
+                .hint(format!("write a command such as {name} {example}")),
         )),
         time => Ok(time),
     }

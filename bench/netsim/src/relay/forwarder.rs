@@ -45,10 +45,10 @@ pub enum RelayError {
     Listen(SocketAddr, io::Error),
     /// The server's address is the relay's own, so datagrams for the server would come back to the
     /// relay for ever.
-    #[error("{0} is where the relay itself listens; name the server's address")]
+    #[error("the relay itself listens at {0}; name the address of the server")]
     Itself(SocketAddr),
     /// Waiting for datagrams failed.
-    #[error("waiting for datagrams: {0}; raise the limit of open files (ulimit -n)")]
+    #[error("cannot wait for datagrams: {0}; raise the limit of open files (ulimit -n)")]
     Wait(io::Error),
     /// A socket towards the server could not be opened.
     #[error("cannot open a socket towards {0}: {1}")]

@@ -175,16 +175,22 @@ impl fmt::Display for RelayLimit {
             Self::ReadLate { part } => {
                 write!(
                     f,
-                    "{:.1} % may have waited more than {:.0} ms before they were read",
+                    "{:.1} % of the datagrams may have waited more than {:.0} ms before the relay \
+                     read them",
                     part * 100.0,
                     ms(LATE)
                 )
             }
-            Self::Unread(count) => write!(f, "the kernel dropped {count} before they were read"),
-            Self::Overrun(count) => write!(f, "the relay dropped {count} itself"),
+            Self::Unread(count) => write!(
+                f,
+                "the kernel dropped {count} datagrams before the \
+                relay read them"
+            ),
+            Self::Overrun(count) => write!(f, "the relay itself dropped {count} datagrams"),
             Self::Busy { ran, waited } => write!(
                 f,
-                "its thread had a core for {:.0} % of the time and waited for one for {:.0} %",
+                "the thread of the relay ran for {:.0} % of the time and waited for a core for \
+                 {:.0} %",
                 ran * 100.0,
                 waited * 100.0
             ),
@@ -268,10 +274,10 @@ mod tests {
             said,
             [
                 "5.2 % of the datagrams left more than 1 ms late (p99 57.0 ms)",
-                "10.0 % may have waited more than 1 ms before they were read",
-                "the kernel dropped 12 before they were read",
-                "the relay dropped 3 itself",
-                "its thread had a core for 40 % of the time and waited for one for 50 %",
+                "10.0 % of the datagrams may have waited more than 1 ms before the relay read them",
+                "the kernel dropped 12 datagrams before the relay read them",
+                "the relay itself dropped 3 datagrams",
+                "the thread of the relay ran for 40 % of the time and waited for a core for 50 %",
             ]
         );
         assert_eq!(

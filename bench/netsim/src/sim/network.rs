@@ -231,7 +231,7 @@ impl Network {
         assert_eq!(
             (old.down.hops.len(), old.up.hops.len()),
             (group.down.hops.len(), group.up.hops.len()),
-            "a group's paths keep their number of links"
+            "the paths of a group must keep their number of links"
         );
         *old = group;
     }

@@ -18,15 +18,19 @@ pub(super) fn explain(text: &str) -> String {
     let plain = "a trace in Mahimahi's format has one whole number of milliseconds per line";
     let begins = text.trim_start_matches('\u{feff}').trim_start();
     if begins.starts_with(['{', '[']) {
-        return format!("it is JSON; {plain}");
+        return format!("the file is JSON; {plain}");
     }
     if begins.starts_with(['#', '%']) || begins.starts_with("//") {
-        return format!("{plain} and no comments; leave them out with: grep '^[0-9]' TRACE > NEW");
+        return format!(
+            "{plain} and no comments; remove the comments with: grep '^[0-9]' TRACE > \
+            NEW"
+        );
     }
     let columns = Columns::of(begins);
     match columns.head() {
         Some(head) => format!(
-            "it is a table with the columns {}; {plain}. With seconds first and Mbps second it becomes one by: {}",
+            "the file is a table with the columns {}; {plain}. If the first column is in seconds \
+             and the second in Mbps, convert the table with: {}",
             head.join(", "),
             convert("awk -F, 'NR>1 {", "NR==2")
         ),
@@ -86,20 +90,23 @@ impl<'a> Columns<'a> {
                 let (unit, factor) =
                     if is_seconds { ("seconds", "*1000") } else { ("milliseconds", "") };
                 format!(
-                    "its times are {unit} with decimals; {plain}, which it becomes by: awk '{{ printf \"%.0f\\n\", $1{factor} }}' TRACE > NEW"
+                    "the times of the file are {unit} with decimals; {plain}. Convert the file \
+                     with: awk '{{ printf \"%.0f\\n\", $1{factor} }}' TRACE > NEW"
                 )
             }
             (2, false) => {
                 format!(
-                    "it is a trace in Pensieve's format, seconds and Mbps; {plain}, which it becomes by: {}",
+                    "the file is a trace in Pensieve's format (seconds and Mbps); {plain}. Convert \
+                     the trace with: {}",
                     convert("awk '{", "NR==1")
                 )
             }
             (2, true) => format!(
-                "it is a table of two numbers per line; {plain}. If they are seconds and Mbps it becomes one by: {}",
+                "the file has two numbers per line; {plain}. If the numbers are seconds and Mbps, \
+                 convert the file with: {}",
                 convert("awk -F, '{", "NR==1")
             ),
-            (width, _) => format!("it has {width} numbers per line; {plain}"),
+            (width, _) => format!("the file has {width} numbers per line; {plain}"),
         }
     }
 }

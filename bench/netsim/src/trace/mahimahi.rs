@@ -33,18 +33,21 @@ const MS: u64 = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// There is no opportunity.
-    #[error("the trace has no line; write a millisecond on each")]
+    #[error("the trace has no lines; write one time in milliseconds per line")]
     Empty,
     /// All opportunities are at time zero.
-    #[error("the trace ends in its first millisecond; its last line is its length")]
+    #[error(
+        "all lines of the trace are 0; the last line must be the length of the trace in \
+        milliseconds"
+    )]
     NoLength,
     /// The trace is longer than a day.
     #[error("the trace is longer than a day; shorten it")]
     TooLong,
     /// The mean rate is below 10 kbps.
     #[error(
-        "the trace carries less than 10 kbps on average; a line is an opportunity to deliver \
-         1500 bytes"
+        "the trace carries less than 10 kbps on average; add lines, each of which delivers 1500 \
+         bytes"
     )]
     TooSlow,
     /// There are too many opportunities.
@@ -57,7 +60,7 @@ pub enum TraceError {
         line: usize,
     },
     /// A line is not a whole number of milliseconds.
-    #[error("line {line}: '{}' is not a millisecond; {format}", text.escape_debug())]
+    #[error("line {line}: '{}' is not a number of milliseconds; {format}", text.escape_debug())]
     NotAMillisecond {
         /// The line, counted from 1.
         line: usize,
@@ -243,7 +246,7 @@ mod tests {
         assert_eq!(trace.mean_rate(), Rate::from_bits_per_sec(9_600_000));
         for (text, says) in [
             ("", "no line"),
-            ("0\n", "its length"),
+            ("0\n", "the length of the trace"),
             ("5\n3\n", "line 2"),
             ("1\nx\n", "line 2: 'x'"),
             ("-1\n", "line 1"),

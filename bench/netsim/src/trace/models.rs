@@ -41,25 +41,30 @@ impl PartialEq for Model {
 pub const MODELS: &[Model] = &[
     Model {
         name: "lte",
-        about: "cellular downlink: Poisson deliveries whose rate wanders, with outages",
-        source: "after the model by which Sprout infers a link (Winstein, Sivaraman, Balakrishnan, NSDI 2013, section 3.1): deviation of 200 \
-                 packets/s per root second, outages of 1 s in the mean, at most 1000 packets/s; ours: the walk is reflected at 50 packets/s, and \
-                 outages come every 30 s in the mean, where Sprout's walk stays at zero for as long as most of its time",
+        about: "cellular downlink: Poisson deliveries with a randomly varying rate, and outages",
+        source: "the model by which Sprout infers a link (Winstein, Sivaraman, Balakrishnan, NSDI \
+                 2013, section 3.1): a random walk of the rate with a deviation of 200 packets/s \
+                 per root second, at most 1000 packets/s, with outages of 1 s on average; our \
+                 changes: the walk is reflected at 50 packets/s, and outages come every 30 s on \
+                 average, because Sprout's walk stays at zero for most of the time",
         make: lte,
     },
     Model {
         name: "wifi",
-        about: "802.11n, two streams on 20 MHz: bursts of aggregated frames between other stations' turns, a rate that adapts",
-        source: "IEEE 802.11-2016: MCS 8 to 15 (13 to 130 Mbps), at most 64 frames per A-MPDU, PPDUs of at most 5.484 ms; the number of other \
-                 stations (0 to 4, a change every 2 s) and their turns (1 ms in the mean) are ours",
+        about: "802.11n, two streams on 20 MHz: bursts of aggregated frames, pauses in which other \
+            stations send, and an adaptive rate",
+        source: "IEEE 802.11-2016: MCS 8 to 15 (13 to 130 Mbps), at most 64 frames per A-MPDU, \
+                 PPDUs of at most 5.484 ms; our choices: the number of other stations (0 to 4, a \
+                 change every 2 s) and the time for which each sends (1 ms on average)",
         make: wifi,
     },
     Model {
         name: "leo",
         about: "LEO satellite downlink: a new rate every 15 s, with a short outage at each change",
-        source: "reconfiguration every 15 s: Mohan et al., A Multifaceted Look at Starlink Performance (WWW 2024); the rate's distribution \
-                 (median 120 Mbps, log-normal with a deviation of .4, from 20 to 300 Mbps), its 10 % of noise per 20 ms and outages of 50 ms \
-                 in the mean are ours",
+        source: "reconfiguration every 15 s: Mohan et al., A Multifaceted Look at Starlink \
+                 Performance (WWW 2024); our choices: the distribution of the rate (log-normal, \
+                 median 120 Mbps, deviation 0.4, from 20 to 300 Mbps), noise of 10 % every 20 ms, \
+                 and outages of 50 ms on average",
         make: leo,
     },
 ];
@@ -72,7 +77,7 @@ impl Model {
     pub fn named(name: &str) -> Result<&'static Self, Invalid> {
         MODELS.iter().find(|model| model.name == name).ok_or_else(|| {
             let known = MODELS.iter().map(|model| model.name).collect::<Vec<_>>().join(", ");
-            Invalid::value(name, "is not a model of a link").hint(format!("write one of {known}"))
+            Invalid::value(name, "is not a link model").hint(format!("write one of {known}"))
         })
     }
 

@@ -53,7 +53,7 @@ pub(super) fn read(
         }
         Err(e) => {
             let line = e.line() as u64;
-            out.malformed(line, format!("{e}; nothing after it was read"));
+            out.malformed(line, format!("{e}; nothing after this error was read"));
             Ok(())
         }
         Ok(()) => Ok(()),

@@ -85,8 +85,8 @@ pub enum ReadError {
     Foreign(String),
     /// The document is too large.
     #[error(
-        "is one JSON document of {0} bytes, above the limit of {DOCUMENT}; record JSON text \
-         sequences (.sqlog), which may be of any size"
+        "is one JSON document of {0} bytes, above the limit of {DOCUMENT} bytes; record JSON text \
+         sequences (.sqlog), which may have any size"
     )]
     TooLarge(u64),
     /// The file begins like a log but contains no event.
@@ -176,7 +176,7 @@ impl Form {
             }
             text => foreign(
                 not_qlog::by_bytes(text)
-                    .unwrap_or("it begins neither with a record separator nor with '{'"),
+                    .unwrap_or("the file begins neither with a record separator nor with '{'"),
             ),
         }
     }
@@ -193,8 +193,8 @@ impl Read for Document<'_> {
         let n = self.from.read(to)?;
         self.left = self.left.checked_sub(n as u64).ok_or_else(|| {
             io::Error::other(format!(
-                "it is one JSON document of more than {DOCUMENT} bytes; record .sqlog, which may \
-                 be of any size"
+                "the file is one JSON document of more than {DOCUMENT} bytes; record .sqlog, which \
+                 may have any size"
             ))
         })?;
         Ok(n)

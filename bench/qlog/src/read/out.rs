@@ -132,7 +132,8 @@ impl<'a> Out<'a> {
         self.settle(index, trace);
         if self.current.late > 0 {
             self.warn(format!(
-                "{} of its {} events are out of order by more than {DISORDER} events; each gets the time of the event before it.",
+                "{} of the {} events in the log are out of order by more than {DISORDER} events; \
+                 each of them gets the time of the event before it.",
                 self.current.late, self.current.events
             ));
         }

@@ -21,7 +21,7 @@ pub(super) fn read(from: &mut impl BufRead, separator: u8, out: &mut Out<'_>) ->
             number += 1;
             match serde_json::from_slice::<Value>(text) {
                 _ if piece.skipped => {
-                    out.malformed(number, format!("it is longer than {RECORD} bytes"))
+                    out.malformed(number, format!("the record is longer than {RECORD} bytes"))
                 }
                 // Some stacks write their settings as a second header.
                 Ok(header)

@@ -156,7 +156,8 @@ impl Trace {
             _ => {
                 let shown: String = unit.to_string().chars().take(40).collect();
                 self.warnings.push(format!(
-                    "its time_units are {shown}, which is not a unit of qlog; milliseconds are assumed."
+                    "the time_units of the log are {shown}, which is not a unit of qlog; \
+                     milliseconds are assumed."
                 ));
                 self.unit
             }
@@ -180,13 +181,13 @@ impl Trace {
     /// Returns the time of an event in the trace's unit. Fails if the record is not an event: an
     /// object, or an array whose field names the trace declares.
     pub(super) fn time(&mut self, record: &Value) -> Result<f64, &'static str> {
-        let raw = self.raw(record).ok_or("it is neither an object nor an array")?;
+        let raw = self.raw(record).ok_or("the event is neither an object nor an array")?;
         let of_day = |time: &Value| Some(rfc3339(time.as_str()?)? / self.unit);
         let time = raw
             .time
             .and_then(|time| number(time).or_else(|| of_day(time)))
-            .ok_or("it has no time")?;
-        raw.name.ok_or("it has no name")?;
+            .ok_or("the event has no time")?;
+        raw.name.ok_or("the event has no name")?;
         Ok(match self.times {
             Times::Same => time,
             // The first difference refers to the reference time.
@@ -387,9 +388,12 @@ mod tests {
         );
         let with_trigger = json!([1, "recovery", "metrics_updated", "default", { "cwnd": 1 }]);
         assert_eq!(name(with_trigger), is("recovery", "metrics_updated", json!({ "cwnd": 1 })));
-        assert_eq!(name(json!({ "name": "a:b" })), Err("it has no time".into()));
-        assert_eq!(name(json!([1])), Err("it has no name".into()));
-        assert_eq!(name(json!({ "time": "soon", "name": "a:b" })), Err("it has no time".into()));
+        assert_eq!(name(json!({ "name": "a:b" })), Err("the event has no time".into()));
+        assert_eq!(name(json!([1])), Err("the event has no name".into()));
+        assert_eq!(
+            name(json!({ "time": "soon", "name": "a:b" })),
+            Err("the event has no time".into())
+        );
         assert!(name(json!("text")).is_err());
     }
 }

@@ -189,8 +189,8 @@ impl UnitCheck {
         };
         let most = if window { self.largest_window } else { self.largest_flight };
         let warning = format!(
-            "its {what} are counted in packets ({} at most, which is less than the smallest window in bytes). \
-             They were converted, with {packet:.0} bytes per packet.",
+            "{what} in the log are counted in packets (at most {}, which is less than the smallest \
+             window in bytes). They were converted with {packet:.0} bytes per packet.",
             significant(most)
         );
         (Sizes { window: factor(window), in_flight: factor(flight) }, Some(warning))
@@ -207,7 +207,8 @@ impl UnitCheck {
             (ratio / factor > 1.0 / NEAR && ratio / factor < NEAR) || (power == 0.0 && !is_exact);
         if !is_near || power.abs() > 2.0 {
             let warning = format!(
-                "its round trips contradict its packets: {} in its metrics, but acknowledgements came after {}. Neither is reliable.",
+                "the round trips in the log contradict its packets: the metrics show {}, but \
+                 acknowledgements arrived after {}. Neither value is reliable.",
                 millis(pair.logged),
                 millis(pair.shown)
             );
@@ -226,15 +227,17 @@ impl UnitCheck {
         let warning = match unit_of_times {
             Some(name) => {
                 let warning = format!(
-                    "its events are timed in {name}, though it does not say so: a round trip takes {} in its metrics, and {} times as much \
-                     between its packets and their acknowledgements. They were converted.",
+                    "the event times of the log are in {name}, although the log does not declare \
+                     it: a round trip takes {} in the metrics, but {} times as long between \
+                     packets and their acknowledgements. The times were converted.",
                     millis(pair.logged),
                     1.0 / times
                 );
                 return Verdict { times, rtts: 1.0, warning: Some(warning) };
             }
             None => format!(
-                "its times contradict each other: round trips of {} in its metrics, but acknowledgements came after {}.",
+                "the times in the log contradict each other: the metrics show round trips of {}, \
+                 but acknowledgements arrived after {}.",
                 millis(pair.logged),
                 millis(pair.shown)
             ),
@@ -254,12 +257,14 @@ impl UnitCheck {
         if unit * factor == 1.0 {
             let times = unit_name(unit).unwrap_or("another unit");
             return format!(
-                "its round trips are in milliseconds and its times in {times}: {raw} in its metrics, but acknowledgements came after {shown}. \
-                 Each is read in its own unit."
+                "the round trips of the log are in milliseconds and its event times in {times}: \
+                 the metrics show {raw}, but acknowledgements arrived after {shown}. Both are read \
+                 in their own units."
             );
         }
         format!(
-            "its round trips are in {name}{quinn}: {raw} in its metrics, but acknowledgements came after {shown}. They were converted to \
+            "the round trips of the log are in {name}{quinn}: the metrics show {raw}, but \
+             acknowledgements arrived after {shown}. The round trips were converted to \
              milliseconds."
         )
     }
@@ -269,7 +274,8 @@ impl UnitCheck {
         if pair.shown < PLAUSIBLE.end && pair.shown >= 1e-3 {
             let warning = (pair.shown < LOCAL).then(|| {
                 format!(
-                    "its round trips of {} are typical of one machine or rack; if the path is longer, its times are in another unit than declared.",
+                    "round trips of {} are typical of one machine or rack; if the path is longer, \
+                     the times in the log have another unit than declared.",
                     millis(pair.shown)
                 )
             });
@@ -280,7 +286,8 @@ impl UnitCheck {
         match name {
             Some(name) => {
                 let warning = format!(
-                    "its times are read as {name}, though it does not say so: a round trip would take {} otherwise.",
+                    "the times in the log are read as {name}, although the log does not declare \
+                     it: otherwise, a round trip would take {}.",
                     millis(pair.shown)
                 );
                 Verdict { times: factor, rtts: factor, warning: Some(warning) }
@@ -296,14 +303,15 @@ impl UnitCheck {
         };
         let other = if least < LOCAL { 1e3 } else { 1e-3 };
         let quinn = if least < LOCAL && unit == 1.0 {
-            ", as released versions of quinn write (quinn#2631),"
+            ", as released versions of quinn write them (quinn#2631)"
         } else {
             ""
         };
         let name = unit_name(unit * other).unwrap_or("another unit");
         let warning = format!(
-            "its round trips of {} cannot be checked, because it has no packets with their acknowledgements, and are too short for a \
-             path beyond one rack: if they are in {name}{quinn} their real length is {}.",
+            "round trips of {} are too short for a path beyond one rack, and the log has no \
+             packets with acknowledgements to check them. If the round trips are in {name}{quinn}, \
+             their real length is {}.",
             millis(least),
             millis(least * other)
         );

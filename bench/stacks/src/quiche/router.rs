@@ -265,7 +265,7 @@ impl Router {
         server: bool,
         seed: Option<[u8; 32]>,
     ) -> std::io::Result<Arc<Self>> {
-        let unseeded = || std::io::Error::other("the system has no random numbers");
+        let unseeded = || std::io::Error::other("the operating system provides no random numbers");
         let random = ring::rand::SystemRandom::new();
         let (key, token_key) = match seed {
             Some(seed) => {

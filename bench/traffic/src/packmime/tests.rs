@@ -41,7 +41,7 @@ fn packmime_gap_shape_and_noise_depend_on_the_rate() {
 fn rates_outside_the_packmime_model_are_refused() {
     for rate in [f64::NAN, f64::INFINITY, -1.0, 0.0, 0.09, 1.1e6] {
         let refused = PackMime::new(rate, 1, Options::default()).err().expect("refused");
-        assert!(refused.to_string().contains("give a rate from 0.1 to 1000000"), "{refused}");
+        assert!(refused.to_string().contains("choose a rate from 0.1 to 1000000"), "{refused}");
     }
     for rate in [RATES.least, RATES.most] {
         for r in traffic(rate, 1, Options::default()).take(1000) {

@@ -210,7 +210,10 @@ impl ConnectionPlugin {
         let Some(state) = &self.state else { return Ok(()) };
         match state.negotiate(raw) {
             Err(error) if error.code == ErrorCode::ConnectionRefused => {
-                log::info!("{}; without it the controller gets no delays", error.reason);
+                log::info!(
+                    "{}; without the extension, the controller gets no delays",
+                    error.reason
+                );
                 Ok(())
             }
             Err(error) => {

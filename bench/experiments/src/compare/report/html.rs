@@ -51,7 +51,7 @@ pub fn html(c: &Comparison) -> String {
         p.note { "Means over the seeds." }
         (more(c).html())
         details {
-            summary { "Every measure with its interval, and its difference from the baseline" }
+            summary { "All measures with their intervals and differences from the baseline" }
             p.note { "95 % intervals; differences are paired by seed." }
             (full(c).html())
         }
@@ -131,8 +131,9 @@ fn answer(c: &Comparison) -> Markup {
             (shown(&format!("Ranking by {}", measure.name), &drawing, &plot.csv()))
             @if changes && c.plan.seeds > 1 && order.one_run.is_none() {
                 p.note {
-                    "Dot and bar: the change and its 95 % interval; thin strokes: single seeds. A bar that crosses the upright line \
-                     cannot be told apart from " (base) ". Left is " (better) "."
+                    "A dot is the change, a bar its 95 % interval, and a thin stroke a single \
+                     seed. A controller whose bar crosses the vertical line cannot be told apart \
+                     from " (base) ". Values to the left are " (better) "."
                 }
             }
         }
@@ -196,14 +197,15 @@ fn distribution(
     let draw = |(from, to): (f64, f64), log, name: &str| {
         let range = Some((unit.of(from), unit.of(to)));
         let x = Axis { log, range, ..Axis::linear(format!("response time ({})", unit.name)) };
-        let y = Axis::linear("fraction of responses no slower").over(0.0, 1.0);
+        let y = Axis::linear("fraction of responses at or below").over(0.0, 1.0);
         figure_with(&format!("{title}, {name}"), &Figure { x, y, series: series.clone() }, &pens)
     };
     html! {
         h2 { (title) }
         p.note {
-            "All seeds together. Nearer to the top left is better. The linear axis ends where the slowest run has 95 % of its responses; \
-             the logarithmic one shows all."
+            "The curves pool all seeds. A curve nearer to the top left is better. The linear axis \
+             ends at the time within which the slowest run has 95 % of its responses; the \
+             logarithmic axis shows all responses."
         }
         div.switch {
             input type="radio" name=(id) id={ (id) "-linear" } checked;
@@ -232,26 +234,32 @@ fn pooled(runs: &[&ComparedRun], of: fn(&ComparedRun) -> Option<&Distribution>) 
 fn notes(c: &Comparison) -> Markup {
     let stacks: Vec<&str> = c.plan.stacks.iter().map(|s| s.name()).collect();
     let time = match c.plan.backends[..] {
-        [Backend::Virtual] => "in virtual time: no second of it passed.",
+        [Backend::Virtual] => "in simulated (virtual) time.",
         _ => {
-            "in virtual time, over loopback in real time, or over the kernel's own links (netem), as named."
+            "in virtual time, in real time over loopback, or in real time over the kernel's own \
+             links (netem), as each label says."
         }
     };
     html! {
         h2 { "How this was measured" }
         ul {
             li { "Real " (stacks.join(" and ")) ", TLS and HTTP/3 at both ends, " (time) }
-            li { "Response time runs from opening the connection to the last byte, QUIC and TLS handshake included." }
-            li { "All figures are of the direction that bodies travel; on the built-in network web traffic runs in both, and they are of the forward one." }
-            li { "With each seed every controller got the same requests at the same times; which of them complete first differs." }
-            li { "A change is a ratio, averaged over the seeds by its logarithm; its interval is Student's t." }
+            li { "Response time runs from the opening of the connection to the last byte, \
+                including the QUIC and TLS handshake." }
+            li { "All values describe the direction in which bodies travel. On the built-in \
+                network, web traffic travels in both directions, and the values describe the \
+                forward direction." }
+            li { "With the same seed, every controller gets the same requests at the same times. \
+                Only the order in which they complete differs." }
+            li { "A change is the mean of the ratios over the seeds, computed from their \
+                logarithms. Its interval is Student's t." }
             li { "fathom " (env!("CARGO_PKG_VERSION")) "." }
         }
         details { summary { "The plan" } pre { (toml::to_string(&c.plan).unwrap_or_default()) } }
         details {
-            summary { "Hashes, to repeat it" }
-            p { "Requests of the first seed: " code { (c.request_hash) } "." }
-            p { "Every step of every packet:" }
+            summary { "Hashes for checking a repetition" }
+            p { "Hash of the requests of the first seed: " code { (c.request_hash) } "." }
+            p { "Hash of every step of every packet, by run:" }
             ul {
                 @for run in &c.runs { li { (run.label) ", seed " (run.seed) ": " code { (run.outcome.trace_hash) } } }
             }

@@ -67,7 +67,10 @@ fn queue(c: &Comparison) -> Markup {
     if let Some(limit) = limit.filter(|_| lines.iter().any(|line| !line.points.is_empty())) {
         lines.push(Series::line(LIMIT, vec![(0.0, limit as f64), (end, limit as f64)]));
     }
-    let note = format!("Mean per bin over at most {BINS} bins; peaks within a bin are higher.");
+    let note = format!(
+        "Each point is the mean of one of at most {BINS} bins; peaks within a bin \
+        are higher."
+    );
     section(c, "Queue over time", &note, "queue at the bottleneck (packets)", lines)
 }
 
@@ -88,26 +91,30 @@ type Part = fn(&WindowPoint) -> Option<f64>;
 const PARTS: [(&str, &str, &str, Part); 4] = [
     (
         "Window over time",
-        "The sender of one response: the largest requested in the first half, at the same time in every run. Its line ends when the \
-         response is complete or the run is over.",
+        "Shows the sender of one response: the largest response requested in the first half of the \
+         run, the same one in every run. The line ends when the response is complete or the run is \
+         over.",
         "congestion window (packets)",
         |p| Some(p.window as f64 / PACKET),
     ),
     (
-        "Queueing delay as that sender sees it",
-        "Controllers that steer by delay only.",
+        "Queueing delay measured by the same sender",
+        "Shows only controllers that react to delay.",
         "averaged queueing delay (ms)",
         |p| p.queueing_ms,
     ),
     (
-        "Delay added by that sender",
-        "SDC keeps packets back instead of cutting a small window.",
+        "Delay added by the same sender",
+        "SDC delays packets at the sender instead of reducing a small window.",
         "added delay (ms)",
         |p| p.hold_ms,
     ),
-    ("Packet size of that sender", "UDP payload of a full packet.", "packet size (bytes)", |p| {
-        p.datagram.map(f64::from)
-    }),
+    (
+        "Packet size of the same sender",
+        "Shows the UDP payload of a full packet.",
+        "packet size (bytes)",
+        |p| p.datagram.map(f64::from),
+    ),
 ];
 
 fn windows(c: &Comparison) -> Markup {
@@ -129,19 +136,20 @@ type Quantity = fn(&SharesOverTime) -> Vec<Option<f64>>;
 const SHARES: [(&str, &str, &str, Quantity); 3] = [
     (
         "Fairness over time",
-        "Jain's index of the rates of all flows, per second: 1 is an equal share for each.",
+        "Shows Jain's index of the rates of all flows in each second. At 1, all flows have equal \
+         rates.",
         "Jain's index",
         |s| s.jain.clone(),
     ),
     (
         "Flows that starve",
-        "Flows with less than 5 % of the fair rate in a second.",
+        "Shows the percentage of flows that got less than 5 % of the fair rate in each second.",
         "starving flows (%)",
         |s| s.starved_percent.clone(),
     ),
     (
         "Packet sizes at the bottleneck",
-        "Half of each second's bytes travelled in packets no larger than this.",
+        "Shows the size up to which packets carry half of the bytes of each second.",
         "UDP payload (bytes)",
         |s| s.size_median.iter().map(|v| Some(*v)).collect(),
     ),

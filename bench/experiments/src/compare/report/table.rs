@@ -255,14 +255,26 @@ pub(super) fn cautions(c: &Comparison) -> Vec<String> {
     });
     let several = c.ranking().entries.iter().any(|entry| entry.tied);
     let intervals = (c.plan.seeds > 1 && !c.seeds_are_one_run() && !rows.is_empty()).then(|| {
-        let tied = if several { " ~: cannot be told apart from the best." } else { "" };
-        format!("Means over the seeds; +- and the range in brackets are 95 % intervals, changes paired by seed.{tied}")
-            .replace("+-", "±")
+        let tied = if several {
+            " ~ marks controllers that cannot be told apart from the best."
+        } else {
+            ""
+        };
+        format!(
+            "Values are means over the seeds. +- and ranges in brackets are 95 % intervals; \
+            changes are paired by seed.{tied}"
+        )
+        .replace("+-", "±")
     });
-    let few =
-        few.then(|| "-: too few samples (p99 needs 1000 in all, p95 200, p90 100).".to_owned());
+    let few = few.then(|| {
+        "- marks percentiles with too few samples (p99 needs 1000 over all seeds, p95 \
+            200, p90 100)."
+            .to_owned()
+    });
     let unequal = (!c.unpaired_labels().is_empty()).then(|| {
-        "*: a change over the seeds that both have; the means cover more seeds.".to_owned()
+        "* marks changes over fewer seeds than the means: only the seeds in which both controllers \
+         have a value."
+            .to_owned()
     });
     let outlying = c.outlying_seeds().into_iter().map(|line| sentence(&line));
     intervals.into_iter().chain(few).chain(unequal).chain(outlying).collect()
@@ -301,7 +313,10 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
         p.max_window,
     ));
     if p.has_load() {
-        lines.push(format!("offered load {} of the link; {} responses a run", p.load, p.responses));
+        lines.push(format!(
+            "offered load {} of the link; {} responses per run",
+            p.load, p.responses
+        ));
     }
     if let Some(r) = &c.reference {
         lines.push(format!(
@@ -339,7 +354,7 @@ pub(super) fn limits(c: &Comparison) -> Vec<String> {
 pub(super) fn limits_head(c: &Comparison) -> String {
     match c.candidates().iter().map(|of| of.runs.len()).max() {
         Some(seeds) if seeds > 1 => {
-            format!("What limited each controller (counts are over all {seeds} seeds)")
+            format!("What limited each controller (counts cover all {seeds} seeds)")
         }
         _ => "What limited each controller".to_owned(),
     }

@@ -158,7 +158,11 @@ fn controllers_without_significant_difference_are_shown_as_tied() {
     let text = table(&c);
     assert!(text.contains("vegas cannot be told apart from reno with 3 seeds."), "{text}");
     assert_eq!(c.ranking().entries.iter().map(|e| e.place).collect::<Vec<_>>(), [Some(1), Some(2)]);
-    assert!(text.replace('\n', " ").contains("~: cannot be told apart from the best"), "{text}");
+    assert!(
+        text.replace('\n', " ")
+            .contains("~ marks controllers that cannot be told apart from the best"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -231,13 +235,14 @@ fn report_begins_with_note_on_saturated_reverse_direction() {
     }
     assert!(
         table(&c)
-            .starts_with("NOTE: the direction of requests and acknowledgements was full: 98 % of it used, 28 % of its")
+            .starts_with("NOTE: the direction of requests and acknowledgements was full (utilisation 98 %, 28 % of its")
     );
     // A direction whose queue drops packets is not called full while its link has capacity left.
     // Low utilisation with few drops gives no note.
-    for (used, dropped, says) in
-        [(30.0, 4.0, Some("dropped 4 % of its packets at 30 % use")), (30.0, 0.4, None)]
-    {
+    for (used, dropped, says) in [
+        (30.0, 4.0, Some("dropped 4 % of its packets at a utilisation of 30 %")),
+        (30.0, 0.4, None),
+    ] {
         for run in &mut c.runs {
             let link = run.outcome.links.get_mut("right-left").unwrap();
             (link.utilisation_percent, link.drops_percent) = (used, dropped);
@@ -316,10 +321,7 @@ fn controller_with_over_1_percent_failed_requests_is_unranked() {
     failed(&mut c, 2);
     let (text, ranking) = (table(&c), c.ranking());
     let said = text.replace('\n', " ");
-    assert!(
-        said.contains("sync is not ranked: more than 1 % of the requests failed there"),
-        "{text}"
-    );
+    assert!(said.contains("sync is not ranked: more than 1 % of their requests failed"), "{text}");
     assert!(!said.contains("faster") && !said.contains("is the best"), "{text}");
     let places: Vec<_> =
         ranking.entries.iter().map(|e| (e.candidate.label, e.place, e.change.is_some())).collect();
@@ -358,16 +360,22 @@ fn report_notes_when_change_and_means_use_different_seeds() {
     let text = table(&c);
     let said = text.replace('\n', " ");
     assert!(
-        said.contains("NOTE: sync has 2 and reno has 3 of 3 seeds with a mean response time"),
+        said.contains(
+            "NOTE: sync has results in 2 and reno in 3 of 3 seeds for the mean response \
+            time"
+        ),
         "{text}"
     );
     assert!(
-        said.contains("over seeds 1 and 2, which both have (means there: 27.6 ms and 34.5 ms)"),
+        said.contains(
+            "covers seeds 1 and 2, in which both have results (means: 27.6 ms and 34.5 \
+            ms)"
+        ),
         "{text}"
     );
     let row = text.lines().find(|line| line.starts_with("sync ")).unwrap();
     assert!(
-        row.contains(") *") && said.contains("*: a change over the seeds that both have"),
+        row.contains(") *") && said.contains("* marks changes over fewer seeds than the means"),
         "{text}"
     );
 }
@@ -388,14 +396,19 @@ fn seeds_with_identical_runs_count_as_one_run() {
     let (text, page) = (table(&c), html(&c));
     let said = text.replace('\n', " ");
     assert!(
-        said.starts_with("sync has the lowest mean response time, 18 ms. The 3 seeds are one run"),
+        said.starts_with(
+            "sync has the lowest mean response time, 18 ms. All 3 seeds gave the same run"
+        ),
         "{text}"
     );
     assert!(
         !said.contains('±') && said.contains("-40.0 % ") && !said.contains("-40.0 % ("),
         "{text}"
     );
-    assert!(page.contains("The 3 seeds are one run") && !page.contains("thin strokes"), "{page}");
+    assert!(
+        page.contains("All 3 seeds gave the same run") && !page.contains("a thin stroke"),
+        "{page}"
+    );
     // Seeds count as separate runs if their requests differ, or if the times of one controller
     // differ.
     let mut other = c.clone();
@@ -419,7 +432,7 @@ fn report_names_seeds_with_outlying_results() {
     let text = table(&c).replace('\n', " ");
     assert!(
         text.contains(
-            "Seeds 6 and 11 took 27.0 to 30.0 s under sync, where the median of 12 seeds is 15.2 s."
+            "Seeds 6 and 11 took 27.0 to 30.0 s under sync, but the median of 12 seeds is 15.2 s."
         ),
         "{text}"
     );
@@ -445,7 +458,7 @@ fn report_notes_that_tcp_lacks_rack_when_bodies_are_reordered() {
     assert!(!said(&c));
     c.plan.stacks = vec![Stack::Quinn, Stack::Tcp];
     assert!(
-        said(&c) && table(&c).starts_with("NOTE: the path reorders packets, and TCP here"),
+        said(&c) && table(&c).starts_with("NOTE: the path reorders packets. TCP in the laboratory"),
         "{}",
         table(&c)
     );

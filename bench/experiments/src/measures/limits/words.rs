@@ -32,7 +32,7 @@ fn kilobytes(bytes: f64) -> String {
 
 impl Evidence {
     /// Returns the limits of one controller as a line: `random loss (...), 82 % of the time;
-    /// pacing, 12 % of the time; initial window 240 kB (the smallest: 14 kB)`.
+    /// pacing, 12 % of the time; initial window 240 kB (the smallest of all controllers: 14 kB)`.
     pub(crate) fn line(&self, all: &[Self]) -> String {
         let mut parts: Vec<(f64, String)> = Vec::new();
         let mut add = |share: f64, text: String| {
@@ -47,18 +47,21 @@ impl Evidence {
             Some(cause) if self.is_mostly_cut_off() => add(window + slow_start, cause),
             Some(cause) => {
                 add(window, cause);
-                add(slow_start, "the window in slow start".to_owned());
+                add(slow_start, "the congestion window in slow start".to_owned());
             }
             None if window >= slow_start => {
                 add(window + slow_start, "the congestion window".to_owned())
             }
-            None => add(window + slow_start, "the window in slow start".to_owned()),
+            None => add(window + slow_start, "the congestion window in slow start".to_owned()),
         }
         let pace =
             self.pace_bps.map_or_else(String::new, |bps| format!(" ({} on average)", mbps(bps)));
         add(self.share("pacing"), format!("pacing{pace}"));
         add(self.share("flow_control"), "flow control".to_owned());
-        add(self.share("application"), "the application: nothing left to send".to_owned());
+        add(
+            self.share("application"),
+            "the application, which had nothing left to send".to_owned(),
+        );
         add(self.share("handshake"), "the handshake".to_owned());
         parts.sort_by(|a, b| b.0.total_cmp(&a.0));
         let cause = if self.shares().is_empty() { self.window_cause(all) } else { None };
@@ -86,13 +89,16 @@ impl Evidence {
             ));
         }
         if most > 0 && self.policed == most {
-            return Some(format!("the policer ({} of packets dropped by it)", of(self.policed)));
+            return Some(format!("the policer ({} of packets dropped)", of(self.policed)));
         }
         if most > 0 && self.cut_off == most {
-            return Some(format!("blackouts or the MTU ({} of packets)", of(self.cut_off)));
+            return Some(format!("blackouts or the MTU ({} of packets dropped)", of(self.cut_off)));
         }
         if early > cuts {
-            return Some(format!("queueing delay ({early} early reductions, {cuts} after loss)"));
+            return Some(format!(
+                "queueing delay ({early} window reductions before loss, {cuts} \
+                after loss)"
+            ));
         }
         if most > 0 {
             let used = if self.used_percent >= FULL_PERCENT {
@@ -107,7 +113,7 @@ impl Evidence {
             ));
         }
         if self.marked > 0 && cuts > 0 {
-            return Some(format!("ECN marks ({} of packets)", of(self.marked)));
+            return Some(format!("ECN marks ({} of packets marked)", of(self.marked)));
         }
         if self.used_percent >= FULL_PERCENT {
             return Some(format!(
@@ -115,7 +121,7 @@ impl Evidence {
                 self.used_percent
             ));
         }
-        (early > 0).then(|| format!("queueing delay ({early} early reductions)"))
+        (early > 0).then(|| format!("queueing delay ({early} window reductions before loss)"))
     }
 
     fn spurious_loss(&self) -> String {
@@ -123,10 +129,10 @@ impl Evidence {
         let (spurious, declared) = (self.spurious().unwrap_or(0), self.declared.unwrap_or(0));
         let cuts = match (self.lost_nothing(), self.cuts) {
             (_, 0) => String::new(),
-            (true, cuts) => format!("{cuts} of {cuts} cuts followed packets that arrived later, "),
+            (true, cuts) => format!("all {cuts} window reductions followed spurious losses, "),
             (false, cuts) => format!("{cuts} cuts, "),
         };
-        format!("{why} ({cuts}{spurious} of {declared} packets declared lost arrived)")
+        format!("{why} ({cuts}{spurious} of {declared} packets declared lost arrived after all)")
     }
 
     /// Returns the rate of Reno with this loss, per transfer: `sqrt(3/2) MSS / (RTT sqrt p)`
@@ -151,7 +157,7 @@ impl Evidence {
             let least = all.iter().filter_map(|of| of.first_window).fold(f64::INFINITY, f64::min);
             if first >= LARGER * least {
                 more.push(format!(
-                    "initial window {} (the smallest: {})",
+                    "initial window {} (the smallest of all controllers: {})",
                     kilobytes(first),
                     kilobytes(least)
                 ));
@@ -161,23 +167,24 @@ impl Evidence {
             let largest = all.iter().filter_map(|of| of.packet_bytes).fold(0.0, f64::max);
             if bytes < SMALL_PACKET * largest {
                 more.push(format!(
-                    "packets of {bytes:.0} B on average (the largest: {largest:.0} B)"
+                    "packets of {bytes:.0} B on average (the largest average of all controllers: \
+                     {largest:.0} B)"
                 ));
             }
         }
         if let Some(of_use) = self.of_use_percent().filter(|of_use| *of_use < 90.0) {
             more.push(format!(
-                "{of_use:.0} % of the arrived data was useful, the rest came twice or too late"
+                "{of_use:.0} % of the arrived data was useful; the rest arrived twice or too late"
             ));
         }
         if self.lost_early > 0 {
             more.push(format!(
-                "{} declared lost in the first ten round trips",
+                "{} declared lost in the first ten round trips of connections",
                 kilobytes(self.lost_early as f64)
             ));
         }
         if let Some(rtt) = self.rtt_ms {
-            more.push(format!("RTT {} ms on average", fathom_metrics::significant_text(rtt, 3)));
+            more.push(format!("average RTT {} ms", fathom_metrics::significant_text(rtt, 3)));
         }
         more
     }
@@ -207,8 +214,9 @@ pub(super) fn flow_control(all: &[Evidence]) -> Option<String> {
     let shares: Vec<f64> = limited.iter().map(|of| of.share("flow_control")).collect();
     (!limited.is_empty()).then(|| {
         format!(
-            "flow control, not the congestion controller, was the limit for {} of the time under {}: the receiver's window \
-             (--max-window) is smaller than the path needs, and the ranking depends on that window as well",
+            "flow control, not the congestion controller, was the limit for {} of the time under \
+             {}: the receiver's window (--max-window) is smaller than the path needs, so the \
+             ranking also depends on this window",
             range(&shares),
             names(&limited, all)
         )
@@ -222,11 +230,15 @@ pub(super) fn spurious(all: &[Evidence]) -> Option<String> {
     let parts: Vec<f64> = (limited.iter())
         .filter_map(|of| Some(of.spurious()? as f64 / of.declared?.max(1) as f64))
         .collect();
-    let why = if limited.iter().any(|of| of.overtakes) { ", since the path reorders" } else { "" };
+    let why = if limited.iter().any(|of| of.overtakes) {
+        ", because the path reorders packets"
+    } else {
+        ""
+    };
     (!limited.is_empty()).then(|| {
         format!(
-            "{} of the packets that senders declared lost under {} arrived after all{why}: loss detection of the stack, not \
-             the congestion controller, decides there",
+            "{} of the packets that senders declared lost under {} arrived after all{why}: the \
+             loss detection of the stack, not the congestion controller, determines these results",
             range(&parts),
             names(&limited, all)
         )
@@ -241,8 +253,8 @@ pub(super) fn undone(all: &[Evidence]) -> Option<String> {
         forgives.iter().fold((0, 0), |(undone, cuts), of| (undone + of.undone, cuts + of.cuts));
     (!forgives.is_empty()).then(|| {
         format!(
-            "{} took {undone} of {cuts} window reductions back though their packets were lost: it sends as if there had been \
-             no loss, and more than loss-based congestion control allows (docs/quiche.md)",
+            "{} undid {undone} of {cuts} window reductions although packets were lost, so it sends \
+             more than loss-based congestion control allows (docs/quiche.md)",
             names(&forgives, all)
         )
     })
@@ -259,8 +271,8 @@ pub(super) fn first_windows(all: &[Evidence]) -> Option<String> {
     let first = large.iter().filter_map(|of| of.first_window).fold(0.0, f64::max);
     let size = large.first()?.mean_size;
     Some(format!(
-        "responses of {} on average fit in the initial window of {} ({}; the smallest is {}): the initial window, not what \
-         follows, decides",
+        "responses of {} on average fit in the initial window of {} ({}; the smallest initial \
+         window is {}): the initial window determines these results, not the reaction to congestion",
         kilobytes(size),
         names(&large, all),
         kilobytes(first),
@@ -277,8 +289,9 @@ pub(super) fn machine(all: &[Evidence]) -> Option<String> {
     let worst = late.iter().filter_map(|of| of.late_ms).fold(0.0, f64::max);
     (!late.is_empty()).then(|| {
         format!(
-            "the machine was late by up to {worst:.1} ms (99th percentile) in real time under {}, more than a tenth of the \
-             round-trip time: the CPU decides as well",
+            "in real time, the machine executed events up to {worst:.1} ms late (99th percentile) \
+             under {}, more than a tenth of the round-trip time, so the results also depend on the \
+             CPU",
             names(&late, all)
         )
     })
@@ -294,7 +307,8 @@ pub(super) fn nothing_to_send(all: &[Evidence]) -> Option<String> {
     let idle: Vec<f64> = limited.iter().map(|of| of.share("application")).collect();
     (!limited.is_empty()).then(|| {
         format!(
-            "nothing was left to send for {} of the time under {}: controllers had little to decide",
+            "senders had nothing to send for {} of the time under {}, so the controller had little \
+             influence",
             range(&idle),
             names(&limited, all)
         )

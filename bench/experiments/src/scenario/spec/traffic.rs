@@ -68,9 +68,12 @@ impl TrafficSpec {
             in_flight: self.in_flight,
         });
         if self.load_stack.is_some() && !workload.has_computed_load() {
-            return Err(Invalid::because("only a load such as web:90% of 10Mbps has one")
-                .hint("leave it out")
-                .in_field("load-stack"));
+            return Err(Invalid::because(
+                "only a load in percent, such as web:90% of 10Mbps, has a \
+                load-stack",
+            )
+            .hint("leave it out")
+            .in_field("load-stack"));
         }
         Ok(workload)
     }
@@ -89,10 +92,10 @@ impl TrafficSpec {
                 .map_err(|missing| Invalid::because(missing.to_string()).in_field("controller")),
             Controller::Native(_) if self.datagram() < SMALLEST_STOCK_DATAGRAM => {
                 Err(Invalid::because(format!(
-                    "a stack's own controller cannot send packets of {} bytes",
+                    "native controllers cannot send packets of {} bytes",
                     self.packet
                 ))
-                .hint("write 1228 or more, or use one of ours")
+                .hint("write 1228 or more, or use one of fathom's controllers")
                 .in_field("packet"))
             }
             Controller::Native(_) => Ok(()),
@@ -109,7 +112,7 @@ impl TrafficSpec {
             return Err(Invalid::because(hint).in_field("drift"));
         }
         if self.misreport.is_some() && self.drift != 0 {
-            return Err(Invalid::because("a clock that misreports has no drift")
+            return Err(Invalid::because("a group with misreport cannot also have drift")
                 .hint("leave out drift")
                 .in_field("misreport"));
         }
@@ -126,9 +129,12 @@ impl TrafficSpec {
         ];
         match only_quic.into_iter().find(|(_, set)| *set) {
             None => Ok(()),
-            Some((name, _)) => Err(Invalid::because("TCP has none here")
-                .hint("leave it out, or use a QUIC stack")
-                .in_field(name)),
+            Some((name, _)) => Err(Invalid::because(
+                "TCP in the laboratory does not support this \
+                field",
+            )
+            .hint("leave it out, or use a QUIC stack")
+            .in_field(name)),
         }
     }
 
@@ -145,21 +151,21 @@ impl TrafficSpec {
             }
         };
         refuse(&[
-            ("server-delay", self.server_delay, "servers of web traffic have one"),
-            ("arrivals", self.arrivals != Arrivals::default(), "web traffic has them"),
-            ("priorities", self.priorities.is_some(), "pages have them"),
-            ("in-flight", self.in_flight.is_some(), "pages have it"),
+            ("server-delay", self.server_delay, "servers of web traffic have this field"),
+            ("arrivals", self.arrivals != Arrivals::default(), "web traffic has this field"),
+            ("priorities", self.priorities.is_some(), "pages have this field"),
+            ("in-flight", self.in_flight.is_some(), "pages have this field"),
         ])?;
         if self.in_flight.is_some_and(|n| !(1..=IN_FLIGHT).contains(&n)) {
-            let hint = format!("write 1 to {IN_FLIGHT}, what servers grant");
+            let hint = format!("write 1 to {IN_FLIGHT}, the number of requests that servers allow");
             return Err(Invalid::because(hint).in_field("in-flight"));
         }
         workload.check_stack(stack).in_field("workload")?;
         let chooses = self.connections != Connections::default();
         let several = self.has_several_streams();
         refuse(&[
-            ("connections", chooses, "web traffic, flows and uploads choose"),
-            ("streams", several, "bodies of web traffic and flows travel over several"),
+            ("connections", chooses, "web traffic, flows and uploads have this field"),
+            ("streams", several, "bodies of web traffic and flows can use several streams"),
         ])
     }
 

@@ -15,7 +15,7 @@ use crate::stack::{Controller, Stack};
 /// Parses `250000 responses`.
 pub(crate) fn parse_responses(s: &str) -> Result<u64, Invalid> {
     let n = s.strip_suffix(" responses").ok_or_else(|| {
-        Invalid::value(s, "is no number of responses").hint("write 10000 responses")
+        Invalid::value(s, "is not a number of responses").hint("write 10000 responses")
     })?;
     parse_whole(n, 1..=10_000_000)
 }
@@ -26,15 +26,19 @@ pub(super) fn parse_stop(s: &str) -> Result<Stop, Invalid> {
     }
     match parse_duration(s) {
         Ok(at) if !at.is_zero() => Ok(Stop::At(at)),
-        _ => Err(Invalid::value(s, "does not say when to stop")
+        _ => Err(Invalid::value(s, "is neither a number of responses nor a time")
             .hint("write 250000 responses, or a time such as 100s")),
     }
 }
 
 /// Parses `reno`, or `20% sync + 80% reno`.
 pub(super) fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Controller)>, Invalid> {
-    let help =
-        || Invalid::value(s, "is not a mix").hint("write a controller, or 20% sync + 80% reno");
+    let help = || {
+        Invalid::value(s, "is not a mix").hint(
+            "write a controller, or a mix such as 20% sync + \
+            80% reno",
+        )
+    };
     if !s.contains('%') {
         return Ok(vec![(1.0, Controller::read(s, stack)?)]);
     }

@@ -182,14 +182,19 @@ impl Workload {
     /// Returns an error that says what to write instead if the stack cannot run the workload.
     pub(crate) fn check_stack(&self, stack: Stack) -> Result<(), Invalid> {
         if stack == Stack::Tcp && !self.model().runs_on_tcp() {
-            return Err(Invalid::because("TCP here has one request at a time and no uploads")
-                .hint("use a QUIC stack"));
+            return Err(Invalid::because(
+                "TCP in the laboratory has one request at a time and no \
+                uploads",
+            )
+            .hint("use a QUIC stack"));
         }
         let resume = self.resumption().resume;
         if resume != Resume::None && !stack.on_rustls() {
-            return Err(Invalid::because(format!("{stack} does not resume sessions here"))
-                .hint("use quinn or noq")
-                .in_field(format!("resume={resume}")));
+            return Err(Invalid::because(format!(
+                "{stack} cannot resume sessions in the laboratory"
+            ))
+            .hint("use quinn or noq")
+            .in_field(format!("resume={resume}")));
         }
         self.model().check_stack(stack)
     }
@@ -210,8 +215,8 @@ impl FromStr for Workload {
                 if tickets != Resumption::default().tickets =>
             {
                 Err(in_text(s)(
-                    Invalid::because("no connection resumes a session")
-                        .hint("write resume=1rtt or resume=0rtt, too")
+                    Invalid::because("tickets have no effect unless sessions are resumed")
+                        .hint("add resume=1rtt or resume=0rtt")
                         .in_field("tickets"),
                 ))
             }

@@ -199,5 +199,7 @@ pub(crate) trait Model: fmt::Debug {
 
 /// Returns the error of an option that a workload does not have.
 pub(super) fn no_option(name: &str, hint: &'static str) -> Invalid {
-    Invalid::because("not an option here").hint(hint).in_field(name.escape_debug().to_string())
+    Invalid::because("not an option of this workload")
+        .hint(hint)
+        .in_field(name.escape_debug().to_string())
 }

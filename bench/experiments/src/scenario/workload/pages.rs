@@ -40,10 +40,10 @@ pub struct Pages {
 fn read(whole: &str, rest: &str) -> Result<Pages, Invalid> {
     let help = || {
         Invalid::value(whole, "is not a workload").hint(
-            "write pages:2/s (page views), pages:60% of 10Mbps, pages:2/s with \
-             20kB,4x50kB,20x30kB (objects of each wave, 4 waves at most), or pages:2/s with \
-             3.5x1kB..4kB..9kB..40kB..200kB..2MB (objects of a page on average, and their size's \
-             5th, 25th, 50th, 75th, 90th and 99th percentile)",
+            "write pages:2/s (page views), pages:60% of 10Mbps, pages:2/s with 20kB,4x50kB,20x30kB \
+             (the objects of each wave, at most 4 waves), or pages:2/s with \
+             3.5x1kB..4kB..9kB..40kB..200kB..2MB (the average number of objects of a page, and the \
+             5th, 25th, 50th, 75th, 90th and 99th percentile of their sizes)",
         )
     };
     let (rest, period) = parse_period(whole, rest)?;
@@ -112,7 +112,7 @@ impl Model for Pages {
         let known = match shape {
             PageShape::Archive => "",
             PageShape::Waves(_) => " of known objects",
-            PageShape::Sizes { .. } => " of objects of given sizes",
+            PageShape::Sizes { .. } => " of objects with given sizes",
         };
         let order = if priorities { "urgent objects first" } else { "no priorities" };
         let resumes = resumes(resumption);

@@ -56,7 +56,7 @@ pub(super) fn set_resumption(
             let part = value.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok());
             let part = part.filter(|percent| (0.0..=100.0).contains(percent));
             resumption.tickets = part.ok_or_else(|| {
-                Invalid::value(value, "is not a part of the connections")
+                Invalid::value(value, "is not a percentage of the connections")
                     .hint("write a percentage such as 40%")
                     .in_field("tickets")
             })? / 100.0;
@@ -87,7 +87,7 @@ pub(super) struct Transfers {
 pub(super) fn parse_transfers(whole: &str, rest: &str, kind: &str) -> Result<Transfers, Invalid> {
     let help = || {
         Invalid::value(whole, "is not a workload")
-            .hint(format!("write {kind}:COUNTxSIZE@INTERVAL such as {kind}:4x10MB@100ms (kB, MB)"))
+            .hint(format!("write {kind}:COUNTxSIZE@INTERVAL, such as {kind}:4x10MB@100ms (kB, MB)"))
     };
     let (rest, every) = rest.split_once('@').unwrap_or((rest, "0ms"));
     let (count, size) = rest.split_once('x').ok_or_else(help)?;

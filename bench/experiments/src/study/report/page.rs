@@ -38,7 +38,8 @@ pub fn html(study: &Study, scale: f64, runs: &[StudyRun], results: &[StudyRunRes
     let body = html! {
         @if let Some(source) = &study.source { p.note { (source) } }
         @for line in notes(runs, results).lines() { p { strong { (line) } } }
-        @if scale < 1.0 { p { strong { "Runs have " (scale) " of their length: a preview, not a result." } } }
+        @if scale < 1.0 { p { strong { "Runs have only " (scale) " of their full length: this is a \
+            preview, not a result." } } }
         @if let Some(line) = of_seeds(results) { p { strong { (line) } } }
         @for line in rankings.iter().flat_map(|ranking| sentences(ranking, swept.as_ref())) { p.answer { (line) } }
         @for ranking in rankings.iter().filter(|ranking| ranking.systems.len() > 1) { (points(ranking, swept.as_ref())) }
@@ -47,8 +48,8 @@ pub fn html(study: &Study, scale: f64, runs: &[StudyRun], results: &[StudyRunRes
         p.note {
             "Means over " (seeds.len()) " seeds"
             @if seeds.len() > 1 {
-                ", with 95 % intervals, limited to possible values of the measure (rates from \
-                 zero, percentages up to 100 %)"
+                ", with 95 % intervals. Intervals stay within the possible values of a measure (no \
+                 rate below zero, no percentage above 100 %)"
             }
             "."
         }
@@ -56,12 +57,12 @@ pub fn html(study: &Study, scale: f64, runs: &[StudyRun], results: &[StudyRunRes
         h2 { "How this was made" }
         ul {
             li { (results.len()) " runs of the study " code { (study.name) } "; fathom " (VERSION) "." }
-            li { "Runs of one seed have the same requests under every controller and queue." }
+            li { "Runs with the same seed have the same requests under every controller and queue." }
             li {
-                "One is ahead of another if the 95 % interval of the change between them excludes \
-                 \"no change\"; otherwise it is undecided. Changes are paired by seed, and \
-                 intervals are Student's t of logarithms of ratios or, if the measure is a \
-                 percentage, of differences."
+                "A system is ahead of another if the 95 % interval of the change between them \
+                 excludes \"no change\". Otherwise their order is undecided. Changes are paired by \
+                 seed. Intervals are Student's t, computed from logarithms of ratios or, if the \
+                 measure is a percentage, from differences."
             }
         }
     };
@@ -208,9 +209,10 @@ fn plots(
             (figure(&title, &of))
         }
         p.note {
-            @if !others.is_empty() { "A line for each of: " (others) ". " }
-            @if swept.axis.log { "The axis of " (swept.name) " is logarithmic: its values span a decade or more (the plan sets it with x-scale in [report]). " }
-            "Bars are 95 % intervals over the seeds, limited to possible values of the measure."
+            @if !others.is_empty() { "The plots have one line for each combination of: " (others) ". " }
+            @if swept.axis.log { "The axis of " (swept.name) " is logarithmic, because its values \
+                span a decade or more (x-scale in [report] changes this). " }
+            "Bars are 95 % intervals over the seeds, within the possible values of the measure."
         }
     }
 }

@@ -98,7 +98,7 @@ fn headline_names_the_best_system_and_the_crossover_point() {
     );
     let [crossing, ahead] = [
         "native:cubic and native:bbr cross near 2.",
-        "native:cubic is ahead at loss 0.00001, native:bbr at 0.0001.",
+        "native:cubic is ahead at loss 0.00001, and native:bbr is ahead at 0.0001.",
     ];
     assert!(lines[2].contains(crossing) && lines[2].ends_with(ahead), "{}", lines[2]);
 }
@@ -111,13 +111,14 @@ fn overlapping_intervals_give_no_winner() {
     let mixed = wide.map(|[[a, b], [c, d]]| [[a, b], [d, c]]);
     let lines = headline(&study, &results(&study, &mixed));
     assert!(
-        lines[..4]
-            .iter()
-            .all(|line| line.contains(": undecided with 2 seeds which has the highest throughput")),
+        lines[..4].iter().all(|line| line.contains(
+            ": with 2 seeds, it is undecided which of these has the \
+                highest throughput"
+        )),
         "{lines:#?}"
     );
     assert!(
-        !lines.iter().any(|line| line.contains(" cross near") && !line.contains("by their means")),
+        !lines.iter().any(|line| line.contains(" cross near") && !line.contains("the means of")),
         "{lines:#?}"
     );
     let one = study.with_seeds(1).unwrap();
@@ -153,7 +154,7 @@ fn study_does_not_rank_system_with_too_many_failures() {
     let lines = headline(&study, &results);
     let says = |text: &str| lines.iter().any(|line| line.contains(text));
     assert!(says("native:bbr has the lowest") && !says("native:cubic has"), "{lines:#?}");
-    assert!(says("failed there: native:cubic at 4 of 4 points"), "{lines:#?}");
+    assert!(says("failed: native:cubic at 4 of 4 points"), "{lines:#?}");
 }
 
 /// Returns the contents of the text elements of an SVG.
@@ -228,7 +229,8 @@ fn report_section_of_a_study_is_checked_and_sets_the_measure() {
     let lines = headline(&by_queue, &results(&by_queue, &CROSSING));
     assert!(
         lines[0].starts_with(
-            "left-right at loss 0.00001: undecided with 2 seeds which has the lowest mean queue"
+            "left-right at loss 0.00001: with 2 seeds, it is undecided which of these has the \
+             lowest mean queue"
         ),
         "{}",
         lines[0]

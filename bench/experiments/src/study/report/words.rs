@@ -33,7 +33,7 @@ pub(super) fn sentences(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec
     let more = lines.len().saturating_sub(MOST_LINES);
     lines.truncate(MOST_LINES);
     if more > 0 {
-        lines.push(format!("{}: {more} more points are in the table.", ranking.of));
+        lines.push(format!("{}: the table shows {more} more points.", ranking.of));
     }
     lines.extend(crossings(ranking, swept));
     lines.extend(not_ranked(ranking));
@@ -94,11 +94,13 @@ fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     match (standings.seeds(), standings.first.len()) {
         (0 | 1, _) => format!(
-            "{}{at}: undecided, one seed: the {superlative} {} is that of {}{more}.",
+            "{}{at}: undecided, because there is only one seed. In it, the {superlative} {} is \
+             that of {}{more}.",
             ranking.of, measure.name, tied[0]
         ),
         (seeds, _) => format!(
-            "{}{at}: undecided with {seeds} seeds which has the {superlative} {}: {}{more}; the intervals of their differences include zero.",
+            "{}{at}: with {seeds} seeds, it is undecided which of these has the {superlative} {}: \
+             {}{more}. The intervals of their differences include zero.",
             ranking.of,
             measure.name,
             tied.join(", ")
@@ -171,20 +173,25 @@ fn crossings(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
         let (from, to) = (format!("{} {}", swept.name, c.between.0), c.between.1);
         if c.is_decided {
             return format!(
-                "{}{at}: {before} and {after} cross{near}: {before} is ahead at {from}, {after} at {to}.",
+                "{}{at}: {before} and {after} cross{near}: {before} is ahead at {from}, and \
+                 {after} is ahead at {to}.",
                 ranking.of
             );
         }
         format!(
-            "{}{at}: by their means {before} and {after} cross{near}, {before} ahead at {from} and {after} at {to}; undecided: \
-             an interval of their differences includes zero.",
+            "{}{at}: the means of {before} and {after} cross{near}. {before} is ahead at {from}, \
+             and {after} is ahead at {to}. This is undecided, because an interval of their \
+             differences includes zero.",
             ranking.of
         )
     };
     let mut lines: Vec<String> = ranking.crossings.iter().take(MOST_CROSSINGS).map(line).collect();
     let more = ranking.crossings.len().saturating_sub(MOST_CROSSINGS);
     if more > 0 {
-        lines.push(format!("{}: {more} more pairs cross, or may; --json has them.", ranking.of));
+        lines.push(format!(
+            "{}: {more} more pairs cross or may cross; --json lists them.",
+            ranking.of
+        ));
     }
     lines
 }
@@ -206,7 +213,7 @@ fn not_ranked(ranking: &Ranking<'_>) -> Option<String> {
         .collect();
     (!who.is_empty()).then(|| {
         format!(
-            "{}: not ranked, because more than {:.0} % of the requests failed there: {}.",
+            "{}: not ranked, because more than {:.0} % of the requests failed: {}.",
             ranking.of,
             100.0 * MOST_LEFT_OUT,
             who.join(", ")
@@ -232,7 +239,7 @@ fn failures(ranking: &Ranking<'_>) -> Option<String> {
         .collect();
     (!who.is_empty()).then(|| {
         format!(
-            "{}: requests failed ({}), and the measure leaves them out.",
+            "{}: requests failed ({}), and the measure excludes failed requests.",
             ranking.of,
             who.join(", ")
         )
@@ -257,11 +264,13 @@ pub(super) fn of_seeds(results: &[StudyRunResult]) -> Option<String> {
     match (same, keys.len()) {
         (0, _) => None,
         (same, all) if same == all => Some(
-            "All seeds gave the same runs: nothing in them is random, so they are one run, and intervals say nothing."
+            "All seeds gave the same runs, because nothing in them is random. The intervals have \
+             no meaning."
                 .into(),
         ),
         (same, all) => Some(format!(
-            "In {same} of {all} combinations all seeds gave the same run: nothing in it is random, so its intervals say nothing."
+            "In {same} of {all} combinations, all seeds gave the same run, because nothing in the \
+             run is random. The intervals of these combinations have no meaning."
         )),
     }
 }

@@ -34,7 +34,8 @@ impl Location {
         match self {
             Self::Folder(_) => "name a folder you can write to",
             Self::Objects(url) if url.starts_with("gs:") => {
-                "check the bucket's name, and that GOOGLE_APPLICATION_CREDENTIALS names the file of a service account"
+                "check the bucket's name, and check that GOOGLE_APPLICATION_CREDENTIALS names the \
+                 key file of a service account"
             }
             Self::Objects(url) if url.starts_with("az:") => {
                 "check the container's name, AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"
@@ -63,7 +64,7 @@ impl FromStr for Location {
             scheme if SCHEMES.contains(&scheme) && !rest.trim_matches('/').is_empty() => {
                 Ok(Self::Objects(s.trim_end_matches('/').to_owned()))
             }
-            _ => Err(Invalid::value(s, "is not a place for results").hint(
+            _ => Err(Invalid::value(s, "is not a valid location for results").hint(
                 "write a folder, or s3://bucket/prefix, gs://bucket/prefix, \
                  az://container/prefix, file:///folder",
             )),

@@ -148,7 +148,7 @@ impl Store {
         files.remove(&probe)?;
         if !stays? {
             return Err(io::Error::other(
-                "it ignores If-None-Match and overwrites existing objects",
+                "the store ignores If-None-Match and overwrites existing objects",
             ));
         }
         let entries = entries?;
@@ -295,7 +295,7 @@ fn parse(run: &StudyRun, bytes: &[u8]) -> Stored {
         Ok(result) if result.fingerprint == run.fingerprint && result.seed == run.seed => {
             Stored::Result(Box::new(StudyRunResult { key: run.key.clone(), ..result }))
         }
-        Ok(_) => Stored::Broken("it is the result of another run".to_owned()),
+        Ok(_) => Stored::Broken("the file contains the result of another run".to_owned()),
         Err(e) => Stored::Broken(e.to_string()),
     }
 }

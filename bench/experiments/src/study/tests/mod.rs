@@ -119,7 +119,7 @@ fn study_options_that_affect_no_combination_are_refused() {
         (native, "timestamps = 'paper'", dumbbell, "timestamps: native controllers"),
         (native, "", &*path("path.reorder = '1%'"), "scenario.network.path.reorder: "),
         (native, "", &*path("path.events = ['blackout:0s@1s']"), "lasts no time"),
-        (native, "", &*path("path.events = ['mtu:1392@1s']"), "write less"),
+        (native, "", &*path("path.events = ['mtu:1392@1s']"), "write a smaller MTU"),
         ("'reno'", "stack = 'tcp'\ngso = 8", dumbbell, "gso: none of"),
         ("'reno'", "stack = 'tcp'\nmtu-discovery = true", dumbbell, "mtu-discovery: none of"),
     ] {
@@ -192,14 +192,14 @@ fn study_errors_name_the_line_and_a_fix() {
         ("[10, 20]", "[]".into(), &["line 5", "sweep.flows", "[10, 50]"]),
         ("[10, 20]", "[10, 10]".into(), &["line 5", "twice", "once"]),
         ("[10, 20]", "10".into(), &["line 5", "list"]),
-        ("[10, 20]", "[[10], [20]]".into(), &["line 5", "numbers or text", "variant"]),
+        ("[10, 20]", "[[10], [20]]".into(), &["line 5", "neither a number nor text", "variant"]),
         (
             "[10, 20]",
             format!("[{}]\nsecond = [{}]", long.join(","), long.join(",")),
             &["100000", "fewer"],
         ),
         ("name = \"plain\"", String::new(), &["line 7", "name = \"...\""]),
-        ("kept = []", String::new(), &["'plain' has no 'kept'", "add it"]),
+        ("kept = []", String::new(), &["'plain' has no field 'kept'", "add the field"]),
         (
             "size = [1000, 500]",
             "size = [1000, 500]\nother = [1]".into(),
@@ -208,14 +208,18 @@ fn study_errors_name_the_line_and_a_fix() {
         (
             "kept = []",
             "kept = []\nmore = 1".into(),
-            &["line 11", "$system.more", "nowhere", "leave it out"],
+            &["line 11", "$system.more", "no field of the study uses", "leave the field out"],
         ),
         ("flows:$flows@2s", "flows:$flow@2s".into(), &["line 29", "$flow", "$flows", "$$"]),
         ("flows:$flows@2s", "flows:$flows@$".into(), &["line 29", "$$ for a dollar"]),
         ("flows:$flows@2s", "flows:$flows.number@2s".into(), &["line 29", "no fields", "$flows"]),
         ("flows:$flows@2s", "flows:$flows@2s$system.kept".into(), &["line 29", "whole value"]),
         ("$system.controller", "$system".into(), &["line 30", "$system.controller"]),
-        ("$system.controller", "$system.contoller".into(), &["line 30", "contoller", "add it"]),
+        (
+            "$system.controller",
+            "$system.contoller".into(),
+            &["line 30", "contoller", "add the field"],
+        ),
         (
             "packet = \"$size\"",
             "packet = \"$size\"\npaket = 1".into(),
@@ -233,7 +237,7 @@ fn study_errors_name_the_line_and_a_fix() {
             "controller = \"scd\"".into(),
             &["system=SDC", "controller", "sdc"],
         ),
-        ("flows = 20\n", "flows = 30\n".into(), &["line 16", "never '30'", "10, 20"]),
+        ("flows = 20\n", "flows = 30\n".into(), &["line 16", "has no value '30'", "10, 20"]),
         ("flows = 20\n", "flow = 20\n".into(), &["line 16", "'flow'", "flows, size, system"]),
         ("[scenario]\n", "[[skip]]\n[scenario]\n".into(), &["line 18", "skip", "flows = 100"]),
         ("flows = 20\nsystem = \"SDC\"", "flows = [10, 20]".into(), &["skip", "fewer"]),
@@ -648,7 +652,7 @@ fn scenario_fields_at_top_level_of_a_study_get_a_hint() {
             "line 1: 'keep' is a field of the scenario; write [scenario.keep]",
         ),
         ("[[traffic]]\nname = \"a\"", "write [[scenario.traffic]]"),
-        ("stop = \"30s\"", "write it below [scenario]"),
+        ("stop = \"30s\"", "write this field below [scenario]"),
     ] {
         let e = Study::from_toml("test", &format!("{beside}\n{}", "question = \"Does it?\""))
             .unwrap_err();
@@ -671,7 +675,7 @@ fn plan_explain_describes_study_run_and_cost() {
         "10 flows that outlast the run, starts over 2s; reno; packets of 1000 bytes",
         "base round trip 40ms",
         "a run takes 100 s of virtual time",
-        "ends at 100s; nothing is counted before 20s",
+        "ends at 100s; measurement starts at 20s",
         // 10 Mbps for 100 s in packets of 1000 and 500 bytes.
         "125 thousand to 250 thousand packets",
         // The two largest runs are executed at once. Each takes 20 MB, plus 0.5 MB for each of its

@@ -27,11 +27,15 @@ pub enum NetemError {
     #[error(transparent)]
     Queue(#[from] NoQdisc),
     /// A socket in a namespace failed.
-    #[error("a socket in a namespace: {0}; see whether another program limits this one's sockets")]
+    #[error(
+        "cannot open a socket in a network namespace: {0}; check whether a limit applies to \
+        this process's sockets"
+    )]
     Socket(#[from] std::io::Error),
     /// The link was built but does not carry a datagram.
     #[error(
-        "the link that was built carries nothing: see whether a firewall filters in new namespaces"
+        "the emulated link carries no packets; check whether a firewall filters packets in new \
+         network namespaces"
     )]
     Silent,
 }

@@ -34,7 +34,8 @@ const UNLIMITED: u32 = 1_000_000;
 
 /// Error for a queue that tc does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the kernel has no queue like '{0}'; write one of {kinds}, or use --backend loopback", kinds = queue::names(|kind| kind.module.is_some()))]
+#[error("the kernel has no equivalent of the queue '{0}'; write one of {kinds}, or use --backend \
+    loopback", kinds = queue::names(|kind| kind.module.is_some()))]
 pub struct NoQdisc(String);
 
 /// Returns the MTU of the interface of a queue. CoDel, FQ-CoDel and PIE spare queues of one or two

@@ -37,21 +37,21 @@ const WIDE_REGISTERS: &str = include_str!("wide_registers.c");
 pub enum GuestError {
     /// The program or its modules are missing.
     #[error(
-        "this kernel has no netem, and User-Mode Linux is not there to bring one ({0}): apt-get install user-mode-linux kmod iproute2"
+        "this kernel has no netem, and User-Mode Linux, which has it, is not installed ({0}): \
+         apt-get install user-mode-linux kmod iproute2"
     )]
     Missing(String),
     /// The shim for wide registers cannot be built.
     #[error(
-        "this processor's registers are too wide for User-Mode Linux without a shim, which 'cc' did not build ({0}): apt-get install gcc libc6-dev"
+        "User-Mode Linux needs a shim for the wide registers of this processor, and 'cc' could not \
+         build the shim ({0}): apt-get install gcc libc6-dev"
     )]
     Shim(String),
     /// A file or process operation failed.
-    #[error("User-Mode Linux: {0}; see whether /tmp and /dev/shm have room")]
+    #[error("User-Mode Linux failed: {0}; check that /tmp and /dev/shm have free space")]
     Io(#[from] io::Error),
     /// The guest ended before it had run the command.
-    #[error(
-        "User-Mode Linux ended before it had run the command: {0}; use --backend loopback instead"
-    )]
+    #[error("User-Mode Linux ended before the command ended: {0}; use --backend loopback instead")]
     Died(String),
     /// The run was interrupted.
     #[error("interrupted")]

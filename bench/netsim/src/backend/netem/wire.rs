@@ -131,13 +131,13 @@ fn forward() -> Result<(), NetemError> {
 }
 
 fn ip(commands: &[&str]) -> Result<(), NetemError> {
-    commands
-        .iter()
-        .try_for_each(|words| tool("ip", words, "see whether the kernel has veth interfaces"))
+    commands.iter().try_for_each(|words| {
+        tool("ip", words, "check whether the kernel supports veth interfaces")
+    })
 }
 
 fn tc(words: &str) -> Result<(), NetemError> {
-    tool("tc", words, "this kernel lacks the queue; use --kernel uml, which brings one that has it")
+    tool("tc", words, "this kernel lacks the queue; use --kernel uml, whose kernel has it")
 }
 
 fn tool(tool: &'static str, words: &str, hint: &'static str) -> Result<(), NetemError> {
