@@ -103,7 +103,7 @@ fn classes(text: &str) -> Result<usize, Invalid> {
 #[derive(Serialize)]
 struct Document<'a> {
     fathom: &'static str,
-    /// Warnings, to be read before anything else.
+    /// Warnings, which users should read before the rest of the document.
     warnings: &'a [String],
     profile: Option<&'a Profile>,
     cautions: &'a [String],
@@ -111,7 +111,7 @@ struct Document<'a> {
     advice: Option<&'a Advice>,
 }
 
-/// A scenario, and the data that it is made from.
+/// A scenario, and the data from which it was made.
 #[derive(Default)]
 struct Basis {
     scenario: Scenario,
@@ -169,8 +169,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     ])
 }
 
-/// Reports an error of a scenario's field against the option that set it. Options apply to every
-/// class, so the class is not named.
+/// Reports the error of a scenario's field as an error of the option that set it. Options apply to
+/// every class, so the class is not named.
 fn wrong(mut e: Invalid) -> Failure {
     if e.fields.first().is_some_and(|field| field.starts_with("class '")) {
         e.fields.remove(0);

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{Failure, output};
 
-/// Minimum size of files in bytes for a progress bar while they are read.
+/// Size of files in bytes from which a progress bar is shown while they are read.
 const LARGE: u64 = 20 << 20;
 
 #[derive(clap::Args)]
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// An answer in JSON, after the warnings to read first.
+/// An answer in JSON. The warnings come first.
 #[derive(Serialize)]
 struct Warned<'a, A> {
     warnings: &'a [String],
@@ -173,8 +173,8 @@ fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
         let read = if file.is_dir() { gather_folder } else { gather };
         match read(file, &mut kept, &mut |n| bar.inc(n)) {
             Ok(source) => sources.push(source),
-            // An empty log among many (`logs/*.sqlog`), such as that of a connection that was never
-            // established, does not prevent the analysis of the others.
+            // One of many logs (`logs/*.sqlog`) may be empty, for example that of a connection that
+            // was never established. This does not prevent the analysis of the other logs.
             Err(e @ AnalyzeError::Empty(..)) if files.len() > 1 => {
                 left_out.failed(file, &e);
                 empty = Some(e);

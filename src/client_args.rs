@@ -1,5 +1,6 @@
-//! Options of the commands that are HTTP/3 clients: the certificates they accept and the addresses
-//! they send to. One definition gives the options the same names in all commands.
+//! Options of the commands that are HTTP/3 clients: the certificates that they accept and the
+//! addresses to which they send. With one definition, the options have the same names in all
+//! commands.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ pub(crate) struct ClientArgs {
 }
 
 impl ClientArgs {
-    /// Returns which certificates to accept.
+    /// Returns the certificates to accept.
     pub(crate) fn trust(&self) -> Trust {
         Trust::from_options(self.ca.as_deref(), self.insecure)
     }
@@ -44,8 +45,7 @@ impl ClientArgs {
 
     /// Checks that a URL names the servers of `--resolve`.
     ///
-    /// # Errors
-    /// Returns an error if `--resolve` names another server.
+    /// Returns an error if `--resolve` names a different server.
     pub(crate) fn check(&self, servers: &[Authority]) -> Result<(), Failure> {
         let names: Vec<String> = servers.iter().map(named).collect();
         match self.resolve.iter().find(|(of, _)| !names.contains(of)) {
@@ -57,8 +57,8 @@ impl ClientArgs {
         }
     }
 
-    /// Returns the address to send to for a server: that of `--connect-to` or `--resolve`, or the
-    /// one that its host name resolves to.
+    /// Returns the address of a server. It comes from `--connect-to` or `--resolve`, or from
+    /// resolving the host name.
     ///
     /// # Errors
     /// Returns an error if a name does not resolve.
@@ -83,7 +83,7 @@ impl ClientArgs {
     }
 }
 
-/// Returns the host and port of a server as in `--resolve`, in lower case.
+/// Returns the host and port of a server in the form of `--resolve`, in lower case.
 fn named(server: &Authority) -> String {
     format!("{}:{}", server.host(), load::port(server)).to_ascii_lowercase()
 }

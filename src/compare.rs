@@ -192,7 +192,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("--response-log", args.response_log.as_deref()),
         ("--study", args.study.as_deref()),
     ])?;
-    // Report path errors against the option that set the path, if there is no plan.
+    // Report path errors as errors of the option that set the path, if there is no plan.
     let given = [("load", args.load.is_some()), ("responses", args.responses.is_some())];
     let given: Vec<&str> = given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
     let runs = plan.validate_given(&given).map_err(|e| match e.out_of_table("path") {
@@ -229,7 +229,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         args.response_log.as_ref().map(|_| ResponseLog::new()).transpose().map_err(Failure::run)?;
     let interrupt = signals::stop()?;
     let mut all = Vec::new();
-    // First failure, if some runs have no result.
+    // This is the first failure, if some runs have no result.
     let mut failed = None;
     let watcher = Watcher::new(runs);
     for (backends, guest) in [(here, false), (there, true)] {
@@ -274,8 +274,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(e) = failed {
         return Err(how_to_go_on(&comparison, args.results.is_some(), e));
     }
-    // Known only after the runs: the results are printed above, but they lack the effect of an
-    // event that was requested.
+    // This is known only after the runs. The results are printed above, but they lack the effect of
+    // a requested event.
     let never = comparison.late_events().into_iter().find(|(in_no_run, _)| *in_no_run);
     never.map_or(Ok(()), |(_, line)| Err(Failure::input(line)))?;
     comparison.without_result().map_or(Ok(()), |line| Err(Failure::run(line)))
@@ -291,7 +291,7 @@ fn failure(e: ScenarioError) -> Failure {
     }
 }
 
-/// Records in the first comparison that the runs of this plan have no results.
+/// Records in the first comparison that this plan's runs have no results.
 fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
     let Some(first) = all.first_mut() else { return };
     for (backend, stack) in plan
@@ -311,8 +311,8 @@ fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
     }
 }
 
-/// Adds to a failure how the other runs can be executed or where their results are. A plan and a
-/// seed give the same requests for any list of controllers.
+/// Adds to a failure how to execute the remaining runs, or where their results are. A plan and a
+/// seed give the same requests, whatever the list of controllers is.
 fn how_to_go_on(comparison: &Comparison, kept: bool, why: Failure) -> Failure {
     let (done, left) = (comparison.runs.len(), comparison.incomplete.len());
     if why.code != INTERRUPTED {
@@ -341,7 +341,7 @@ fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
     let folder = tempfile::tempdir().map_err(Failure::run)?;
     let (written, result) = (folder.path().join("plan.toml"), folder.path().join("result.json"));
     std::fs::write(&written, plan.study_text().map_err(Failure::input)?).map_err(Failure::run)?;
-    // A study has no reference: no run of it needs one.
+    // A study has no run on the uncongested network, and needs none.
     let words = [
         OsStr::new("compare"),
         written.as_os_str(),
@@ -351,7 +351,7 @@ fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
         result.as_os_str(),
     ];
     let outcome = kernel::in_guest(&words);
-    // If some runs failed, the file has the results of the others.
+    // If some runs failed, the file has the results of all other runs.
     let read = || {
         let text = std::fs::read_to_string(&result).ok()?;
         let mut comparison: Comparison = serde_json::from_str(&text).ok()?;
@@ -382,7 +382,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         }
     };
     set(&mut plan.link, &args.link);
-    // If there is a path, the queue belongs to it.
+    // If there is a path, the queue is an option of the path.
     let mut said = args.path.spec(None);
     if !plan.path.is_empty() || !said.is_empty() {
         said.queue.clone_from(&args.queue);
@@ -395,7 +395,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
             said.rate = Some(link.clone());
         }
         plan.path.overlay(&said);
-        // The window of the paper applies only to the paper's network.
+        // The paper's window applies only to the paper's network.
         if args.plan.is_none() {
             "none".clone_into(&mut plan.max_window);
         }

@@ -1,4 +1,4 @@
-//! `fathom completions`: prints what a shell needs to complete commands and options.
+//! `fathom completions`: prints the script with which a shell completes commands and options.
 
 use std::io::Write;
 

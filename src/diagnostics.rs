@@ -20,8 +20,8 @@ use crate::{Failure, output};
 const DEFAULT: &str = "warn";
 /// Environment variable that sets levels.
 const VARIABLE: &str = "RUST_LOG";
-/// Maximum number of lines per second from one place in the code, at the default levels: strangers
-/// who cause them cannot fill a disk.
+/// Maximum number of lines per second from one place in the code, at the default levels. With this
+/// limit, strangers who cause log lines cannot fill a disk.
 const MAX_PER_SECOND: u32 = 10;
 
 /// Amount of log output.
@@ -70,7 +70,7 @@ impl Verbosity {
             .with_timer(tracing_subscriber::fmt::time::uptime())
             .with_ansi(false);
         let layer = layer.with_writer(|| Lines).with_filter(filter.and(limit));
-        // Fails if the process already has a subscriber, as in tests that call `run`.
+        // This fails if the process already has a subscriber, as in tests that call `run`.
         let _ = tracing_subscriber::registry().with(layer).try_init();
         Ok(())
     }
@@ -91,7 +91,7 @@ impl io::Write for Lines {
     }
 }
 
-/// Limits the events per second from one place in the code to `most`; `None` is no limit.
+/// Limits the events per second from one place in the code to `most`. `None` means no limit.
 struct RateLimit<Callsite = Identifier> {
     most: Option<u32>,
     seen: Mutex<HashMap<Callsite, Seen>>,
@@ -103,8 +103,8 @@ struct Seen {
 }
 
 impl<Callsite: Eq + std::hash::Hash> RateLimit<Callsite> {
-    /// Counts an event at `now`. Returns `None` if the event exceeds the limit, else the number of
-    /// events suppressed before, which is reported once.
+    /// Counts an event at `now`. Returns `None` if the event exceeds the limit. Otherwise, returns
+    /// the number of events that were suppressed since the last one, which is reported once.
     fn allows(&self, what: Callsite, now: Instant) -> Option<u32> {
         let Some(most) = self.most else { return Some(0) };
         let mut seen = self.seen.lock();
@@ -134,7 +134,7 @@ impl<S> Filter<S> for RateLimit {
         Some(LevelFilter::TRACE)
     }
 
-    // The limit applies to real time.
+    // The limit applies to real time, so read the real clock.
     #[allow(clippy::disallowed_methods)]
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
         match self.allows(event.metadata().callsite(), Instant::now()) {

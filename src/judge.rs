@@ -18,8 +18,8 @@ use crate::kernel::{self, Kernel};
 use crate::plan::{RESULTS, execute};
 use crate::{Failure, numbers, output};
 
-/// Folder of results in that of all studies. All controllers share it, because they share the runs
-/// of references.
+/// Folder of results in the common folder of all studies. All controllers share it, because they
+/// share the runs of the references.
 const FOLDER: &str = "judge";
 
 /// Judge a congestion controller by the criteria of RFC 9743, and print its scorecard: a verdict
@@ -176,7 +176,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Executes the runs that are not stored yet, and judges by all runs.
+/// Executes the runs that are not stored yet. Then judges the controller by all runs.
 fn judge(
     plan: &JudgePlan,
     folder: &Path,
@@ -184,7 +184,7 @@ fn judge(
 ) -> Result<Scorecard, Failure> {
     let (results, failed) = match execute(&plan.runs, &folder.into(), jobs) {
         Ok(results) => (results, BTreeMap::new()),
-        // A failed run is evidence about the controller.
+        // A failed run also says something about the controller.
         Err(StudyError::Runs { failed, .. }) => {
             let failed = failed.into_iter().map(|f| (f.label, f.error.to_string())).collect();
             (study::stored(&plan.runs, folder), failed)
@@ -194,8 +194,8 @@ fn judge(
     Ok(scorecard(plan, &results, &failed))
 }
 
-/// Executes the runs in User-Mode Linux, which stores their results in the same folder, and judges
-/// by them.
+/// Executes the runs in User-Mode Linux, which stores their results in the same folder. Then judges
+/// the controller by these results.
 fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorecard, Failure> {
     let Settings { controller, against, stack, depth, seeds, only, backend, scale } =
         &plan.settings;
@@ -211,7 +211,7 @@ fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorec
     only.iter().for_each(|only| give("only", only));
     words.extend(["--results".into(), args.results.clone().into()]);
     match kernel::in_guest(&words.iter().map(OsString::as_os_str).collect::<Vec<_>>()) {
-        // Exit code 1 means that criteria failed there; they fail here too.
+        // Exit code 1 means that criteria failed in the guest. They will also fail here.
         Err(failure) if failure.code != 1 => return Err(failure),
         _ => {}
     }
@@ -226,7 +226,7 @@ fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorec
     Ok(scorecard(plan, &results, &BTreeMap::new()))
 }
 
-/// Reads a scorecard; `of` is the argument that names it.
+/// Reads a scorecard. `of` is the argument that names the scorecard.
 pub(crate) fn read_scorecard(of: &str, file: &Path) -> Result<Scorecard, Failure> {
     let name = file.display();
     let text = std::fs::read_to_string(file).map_err(|e| {

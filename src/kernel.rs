@@ -1,4 +1,4 @@
-//! `--kernel`: the kernel that emulates the links of the netem backend.
+//! `--kernel`: choice of the kernel that emulates the links of the netem backend.
 
 use std::ffi::OsStr;
 #[cfg(target_os = "linux")]
@@ -38,7 +38,7 @@ pub(crate) fn in_guest(_words: &[&OsStr]) -> Result<(), Failure> {
 
 #[cfg(target_os = "linux")]
 impl Kernel {
-    /// Returns whether another kernel than that of this process must emulate the links.
+    /// Returns whether a kernel other than that of this process must emulate the links.
     ///
     /// # Errors
     /// Returns an error if [`Self::Host`] is chosen and this kernel has no usable netem.
@@ -57,7 +57,7 @@ impl Kernel {
     }
 }
 
-/// Runs this program with these arguments, and with `--kernel host`, in User-Mode Linux.
+/// Runs this program with these arguments and with `--kernel host` in User-Mode Linux.
 #[cfg(target_os = "linux")]
 pub(crate) fn in_guest(words: &[&OsStr]) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));

@@ -1,6 +1,6 @@
 //! The `fathom` command as a library. [`run_with`] is the whole interface, for programs that add
 //! their own controllers (`fathom new-controller` creates such a program). This crate parses
-//! arguments, calls the other crates, which do the work, and prints their results.
+//! arguments, calls the crates that do the work, and prints their results.
 
 mod advise;
 mod allocator;
@@ -144,15 +144,15 @@ impl Command {
     }
 }
 
-/// Runs the command in the program's arguments. Every command accepts `controllers` by name, beside
-/// Fathom's own. A process can add controllers only once, by this function or by
+/// Runs the command in the program's arguments. Every command accepts `controllers` by name, in
+/// addition to Fathom's own. A process can add controllers only once, by this function or by
 /// [`fathom_cc::catalogue::extend`].
 ///
 /// Returns the program's exit code: 0 done, 1 failure, 2 invalid input (including a controller
-/// whose name is taken), 130 interrupted. The program chooses its allocator; `fathom` uses
+/// whose name is taken), 130 interrupted. The program chooses its own allocator. `fathom` uses
 /// mimalloc, which saves a server a tenth of its CPU time for short connections.
 pub fn run_with(controllers: &'static [Algorithm]) -> ExitCode {
-    // First, because the arguments may name these controllers.
+    // Do this first, because the arguments may name these controllers.
     let added = catalogue::extend(controllers).map_err(Failure::input);
     let outcome = match Cli::try_parse() {
         Ok(Cli { command, verbosity }) => {
@@ -163,7 +163,7 @@ pub fn run_with(controllers: &'static [Algorithm]) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Keeps the message on one line.
+            // This keeps the message on one line.
             output::say(format!("fathom: {}", failure.line.replace('\n', "; ")));
             ExitCode::from(failure.code)
         }
@@ -180,7 +180,7 @@ pub fn check_command_line(words: &[String]) -> Result<(), clap::Error> {
     let all = std::iter::once("fathom").chain(words.iter().map(String::as_str));
     match Cli::try_parse_from(all) {
         Err(e) if e.use_stderr() => Err(e),
-        // Help and version are valid command lines too.
+        // Help and version are also valid command lines.
         _ => Ok(()),
     }
 }

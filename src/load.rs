@@ -30,7 +30,7 @@ const CLOSED_LOOP_CONNECTIONS: usize = 1;
 const OPEN_LOOP_CONNECTIONS: usize = 100;
 /// Range of the number of connections, and of concurrent requests on each.
 const CONCURRENCY: std::ops::RangeInclusive<u64> = 1..=1_000_000;
-/// Duration of a load that nothing else ends.
+/// Default duration of a load for which no option sets an end.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Generate HTTP/3 load and report response times.
@@ -280,25 +280,25 @@ fn described(args: &Args, config: &LoadConfig) -> String {
     format!("{arrivals}, {connections}; {}, timestamps {}", config.stack, config.timestamps)
 }
 
-/// The time after the measured time, in which no request starts and open requests may end.
+/// The time after the measured time. No request starts in it, but open requests may end.
 struct Tail {
     duration: Option<Duration>,
     timeout: Duration,
-    /// Requests that were open [`Self::SHORT`] after the end of the measured time.
+    /// Number of requests that were still open [`Self::SHORT`] after the end of the measured time.
     open: u64,
-    /// Time since the end of the measured time, if such requests were open.
+    /// Time since the end of the measured time; `None` unless requests were still open.
     waited: Option<Duration>,
 }
 
 impl Tail {
-    /// Tails up to this length are not reported.
+    /// Length up to which a tail is not reported.
     const SHORT: Duration = Duration::from_millis(500);
 
     fn new(duration: Option<Duration>, timeout: Duration) -> Self {
         Self { duration, timeout, open: 0, waited: None }
     }
 
-    /// Prints once that the measured time is over and that requests are still open.
+    /// Prints once that the measured time is over but requests are still open.
     fn on_progress(&mut self, progress: &Progress) {
         let over = self.duration.zip(progress.measured).and_then(|(end, now)| now.checked_sub(end));
         let Some(over) = over.filter(|over| *over > Self::SHORT) else { return };
@@ -316,7 +316,7 @@ impl Tail {
         }
     }
 
-    /// Describes the tail for the results; `None` if there was none to report.
+    /// Describes the tail for the results; `None` if there is no tail to report.
     fn text(&self) -> Option<String> {
         let waited = self.waited?.as_secs_f64();
         Some(format!(
@@ -475,8 +475,8 @@ fn arrivals(args: &Args, origin: &Origin, urls: Vec<Uri>) -> Result<Arrivals, Fa
     Ok(Box::new(load::at_rate(rate, spacing, args.seed, urls)))
 }
 
-/// Returns a progress bar over the duration of the run or its number of requests, or a spinner if
-/// it has neither. It is drawn only on terminals.
+/// Returns a progress bar over the duration or the number of requests of the run. If the run has
+/// neither, returns a spinner. Both are drawn only on terminals.
 fn bar(config: &LoadConfig) -> ProgressBar {
     let length = config.duration.map(|d| d.as_millis() as u64).or(config.requests);
     let (bar, template) = match length {

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args, mut cli: clap::Command) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|e| {
         Failure::input(format!("'{}' cannot be created: {e}; name a folder", folder.display()))
     })?;
-    // Gives each command its full name, including the commands above it.
+    // This gives each command its full name, including the names of its parent commands.
     cli.build();
     let mut pages = 0;
     write_pages(&cli, folder, &mut pages)?;

@@ -1,5 +1,5 @@
-//! `fathom new-controller`: creates a crate for a user's controller in the same clone, as a renamed
-//! copy of `own/template`.
+//! `fathom new-controller`: creates a crate for a user's controller in the same clone. The crate is
+//! a renamed copy of `own/template`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -25,23 +25,23 @@ pub(crate) struct Args {
     fathom: Option<PathBuf>,
 }
 
-/// Folder of users' controllers in a clone, and the template's folder in it.
+/// Folder of users' controllers in a clone. `TEMPLATE` is the template's folder in it.
 const OWN: &str = "own";
 const TEMPLATE: &str = "template";
 /// Names of the template: of the controller and package, and of the crate in code.
 const PLACEHOLDERS: [&str; 2] = ["template-controller", "template_controller"];
-/// Maximum length of a name, for columns of tables.
+/// Maximum length of a name, so that names fit into the columns of tables.
 const LONGEST: usize = 40;
-/// Names that a crate cannot have: those of the language's own crates, which it would hide, the
-/// template's folder, and `native`, which means a stack's own controllers in specs.
+/// Names that a crate cannot have: the names of the language's own crates, which it would hide, the
+/// name of the template's folder, and `native`, which specs use for a stack's own controllers.
 const RESERVED: [&str; 7] = ["alloc", "core", "native", "proc-macro", "std", "template", "test"];
 /// Rust's keywords and reserved words in lower case (Rust Reference, "Keywords", edition 2024).
 const KEYWORDS: &str = " abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if impl \
     in let loop macro match mod move mut override priv pub ref return self static struct super trait true try type typeof unsafe unsized use \
     virtual where while yield ";
 
-/// Features of this program that the template has too. With other features Cargo would build
-/// everything again.
+/// Features of this program that the template also has. With different features, Cargo would
+/// rebuild all crates.
 const FEATURES: &str = if cfg!(feature = "quiche") { " --features quiche" } else { "" };
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let _ = fs::remove_dir_all(&made);
         failed(e)
     })?;
-    // If this fails, Cargo updates the lock file itself, and builds more than necessary.
+    // If this fails, Cargo itself updates the lock file and rebuilds more than necessary.
     let _ = with_package(&locked, name).map(|text| write_as_old(&lock, &text));
     let within = env::current_dir().is_ok_and(|here| here.starts_with(&clone));
     let go = if within { String::new() } else { format!("  cd {}\n", clone.display()) };
@@ -123,8 +123,8 @@ fn clone(named: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Returns the lock file with an entry for the new package, which is a copy of the template's
-/// entry, where Cargo would put it.
+/// Returns the lock file with an entry for the new package. The entry is a copy of the template's
+/// entry, at the place where Cargo would put it.
 fn with_package(lock: &str, name: &str) -> Option<String> {
     let [template, _] = PLACEHOLDERS;
     let named = |entry: &str| entry.split('"').nth(1).unwrap_or_default().to_owned();
@@ -141,8 +141,8 @@ fn with_package(lock: &str, name: &str) -> Option<String> {
 }
 
 /// Writes a file and keeps its modification time. A build script reads the versions of stacks from
-/// the lock file; with a new time, Cargo would rebuild the crates that depend on it, which takes
-/// minutes.
+/// the lock file; with a new modification time, Cargo would rebuild the crates that depend on this
+/// script, which takes minutes.
 fn write_as_old(path: &Path, text: &str) -> io::Result<()> {
     let modified = fs::metadata(path)?.modified()?;
     fs::write(path, text)?;

@@ -1,4 +1,4 @@
-//! Parsers of option values that are numbers or addresses. Errors name what is accepted.
+//! Parsers of option values that are numbers or addresses. Their errors name the accepted values.
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -17,13 +17,13 @@ pub(crate) fn whole<T: TryFrom<u64>>(
     }
 }
 
-/// Parses the seed of everything random. Plans in TOML store it as a signed 64-bit number, which
-/// sets the maximum.
+/// Parses the seed of all random numbers. Plans in TOML store the seed as a signed 64-bit number,
+/// which determines the maximum.
 pub(crate) fn seed(s: &str) -> Result<u64, Invalid> {
     parse_whole(s, 0..=i64::MAX as u64)
 }
 
-/// Parses the number of runs at once.
+/// Parses the number of simultaneous runs.
 pub(crate) fn jobs(s: &str) -> Result<NonZero<usize>, Invalid> {
     at_least_one(s, 1_024)
 }

@@ -1,10 +1,11 @@
 //! Writes results to standard output or to files, and messages to standard error.
 //!
-//! A regular or new file gets the complete result or nothing: the result is written to a temporary
-//! file in the same folder, which is then renamed. If renaming would change the owner or the hard
-//! links of an existing file, the file is written in place. An existing file keeps its mode, owner
-//! and hard links; a new file has the mode that the umask leaves. Symbolic links stay, and their
-//! targets are written. Devices, FIFOs and the like are opened and written as they are.
+//! A regular file, whether new or existing, gets either the complete result or nothing. The result
+//! is written to a temporary file in the same folder, which is then renamed. If renaming would
+//! change the owner or the hard links of an existing file, the file is written in place. An
+//! existing file keeps its mode, owner and hard links. A new file has the mode that the umask
+//! allows. Symbolic links are kept, and their targets are written. Devices, FIFOs and similar files
+//! are opened and written directly.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -19,10 +20,10 @@ use tempfile::NamedTempFile;
 
 use crate::Failure;
 
-/// Name of an option that takes a file, and the file if the option is given.
+/// Name of an option that takes a file, with the file if the option is given.
 pub(crate) type FileOption<'a> = (&'static str, Option<&'a Path>);
 
-/// Destination of a command's text: standard error if a file is written to standard output.
+/// Destination of a command's text. It is standard error if a file is written to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Text {
     Stdout,
@@ -41,7 +42,7 @@ impl Text {
     }
 }
 
-/// Checks files before any work is done for them, and returns the destination of the text.
+/// Checks files before the work for them begins. Returns the destination of the text.
 ///
 /// # Errors
 /// Returns an error if a file cannot be written, or if two options name the same file.
@@ -76,7 +77,7 @@ enum Target {
     /// Neither a regular file nor a directory: a device, a FIFO, a shell's `>(...)`, or a
     /// descriptor that is already open.
     Special { socket: bool },
-    /// A regular file, or none yet, after all symbolic links.
+    /// A regular file, or a file that does not exist yet, after all symbolic links.
     File { at: PathBuf, is: Option<Metadata> },
 }
 
@@ -120,7 +121,7 @@ fn target(path: &Path) -> io::Result<Target> {
     if is.is_dir() {
         return Err(io::Error::other("it is a directory"));
     }
-    // Descriptors that are already open are written, not replaced.
+    // Descriptors that are already open are written rather than replaced.
     let open = ["/dev/fd", "/dev/stderr", "/proc"].iter().any(|name| path.starts_with(name));
     if open || !is.is_file() {
         return Ok(Target::Special { socket: is_socket(&is) });
@@ -148,8 +149,8 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Creates a temporary file that can be renamed to `at`: in the same folder, with the mode of `is`
-/// or the one that the umask leaves.
+/// Creates a temporary file that can be renamed to `at`. It is in the same folder and has the mode
+/// of `is`, or the mode that the umask allows.
 fn beside(at: &Path, is: Option<&Metadata>) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".fathom-").suffix(".tmp");
@@ -157,7 +158,7 @@ fn beside(at: &Path, is: Option<&Metadata>) -> io::Result<NamedTempFile> {
     let new = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);
     #[cfg(unix)]
     builder.permissions(is.map_or(new, Metadata::permissions));
-    // Errors name the temporary file, which means nothing to users.
+    // Errors would otherwise name the temporary file, which means nothing to users.
     let plain = |e: io::Error| e.raw_os_error().map_or(e, io::Error::from_raw_os_error);
     let file = builder.tempfile_in(folder(at)).map_err(plain)?;
     if let Some(is) = is {
@@ -167,8 +168,8 @@ fn beside(at: &Path, is: Option<&Metadata>) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Returns whether renaming `new` over the existing file would change only its contents: the file
-/// has no other hard link, and owner and group are equal.
+/// Returns whether renaming `new` over the existing file would change only its contents. This is
+/// the case if the file has no other hard link and both files have the same owner and group.
 #[cfg(unix)]
 fn replaces(new: &NamedTempFile, is: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -196,7 +197,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     write_with(path, |file| file.write_all(text.as_bytes()).map_err(|e| unwritten(path, &e)))
 }
 
-/// Writes `of` as JSON if a path is given.
+/// Writes `of` as JSON, if a path is given.
 pub(crate) fn write_json(path: Option<&Path>, of: &impl Serialize) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string_pretty(of).map_err(Failure::run)?;
@@ -231,8 +232,8 @@ pub(crate) fn write_parquet(
 const NO_PARQUET: &str =
     "this build lacks Parquet; name a file that ends in .csv, or build with --features parquet";
 
-/// Writes a table for programs if a path is given: as Parquet if the file's name ends in
-/// `.parquet`, else as CSV.
+/// Writes a table for programs if a path is given. The format is Parquet if the file's name ends in
+/// `.parquet`, and CSV otherwise.
 pub(crate) fn write_dataset(
     path: Option<&Path>,
     of: impl FnOnce() -> Dataset,
@@ -243,7 +244,7 @@ pub(crate) fn write_dataset(
     }
 }
 
-/// Returns whether the name of a data file asks for Parquet; all other names mean CSV.
+/// Returns whether the name of a data file means Parquet. All other names mean CSV.
 fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(|ext| ext == "parquet")
 }
@@ -251,8 +252,8 @@ fn is_parquet(path: &Path) -> bool {
 /// Function that opens a writer of rows with these columns.
 type OpenRows<'w> = Box<dyn FnOnce(&[(&str, Kind)]) -> io::Result<Box<dyn RowWriter + 'w>> + 'w>;
 
-/// Makes `write` write rows to the file one by one if a path is given: as Parquet if the file's
-/// name ends in `.parquet`, else as CSV.
+/// Makes `write` write rows to the file one by one, if a path is given. The format is Parquet if
+/// the file's name ends in `.parquet`, and CSV otherwise.
 pub(crate) fn write_rows(
     path: Option<&Path>,
     write: impl FnOnce(OpenRows<'_>) -> io::Result<()>,
@@ -338,15 +339,15 @@ pub(crate) fn stream(path: &Path) -> Result<Box<dyn Write + Send>, Failure> {
     Ok(Box::new(file.map_err(|e| cannot(path, &e))?))
 }
 
-/// Returns the first of several failures. All results were attempted before, so one failure does
-/// not prevent the others.
+/// Returns the first of several failures. All results have already been written as far as possible,
+/// so one failure does not prevent the others.
 pub(crate) fn first_failure<const N: usize>(
     outcomes: [Result<(), Failure>; N],
 ) -> Result<(), Failure> {
     outcomes.into_iter().collect()
 }
 
-/// Standard output. If its reader has gone (`| head`), writes succeed and are discarded.
+/// Standard output. If its reader no longer exists (`| head`), writes succeed and are discarded.
 struct Stdout;
 
 impl Write for Stdout {
@@ -365,8 +366,8 @@ impl Write for Stdout {
     }
 }
 
-/// Prints text to standard output, with each line made safe by [`plain`]. A reader that has gone is
-/// not an error.
+/// Prints text to standard output. Each line is made safe by [`plain`]. A reader that no longer
+/// exists is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let printed = Stdout.write_all(lines(text).as_bytes()).and_then(|()| Stdout.flush());
     printed.map_err(|e| Failure::run(format!("cannot write to standard output: {e}")))
@@ -377,26 +378,26 @@ static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 /// Whether something is drawn on the terminal's last line.
 static DRAWN: AtomicBool = AtomicBool::new(false);
 
-/// Adds a progress bar below the others and below messages.
+/// Adds a progress bar below all other bars and below messages.
 pub(crate) fn bar(bar: ProgressBar) -> ProgressBar {
     BARS.add(bar)
 }
 
-/// Like [`bar`], but directly above `other`.
+/// Adds a progress bar like [`bar`], but directly above `other`.
 pub(crate) fn bar_before(other: &ProgressBar, bar: ProgressBar) -> ProgressBar {
     BARS.insert_before(other, bar)
 }
 
-/// Prints a message on standard error. Errors are ignored, whereas `eprintln!` would panic if the
-/// reader had gone.
+/// Prints a message on standard error. Ignores errors, whereas `eprintln!` would panic if the
+/// reader no longer existed.
 pub(crate) fn say(line: impl std::fmt::Display) {
     let erase = if DRAWN.swap(false, Ordering::Relaxed) { ERASE } else { "" };
-    // One write, so that lines of several threads do not mix.
+    // Use a single write, so that lines of several threads do not mix.
     draw(&format!("{erase}{}\n", lines(&line.to_string())));
 }
 
-/// Returns text from an untrusted source in a form that is safe for a terminal: one line, and no
-/// characters that move the cursor or reverse the writing direction.
+/// Returns text from an untrusted source in a form that is safe for a terminal. It is one line,
+/// without characters that move the cursor or reverse the writing direction.
 pub(crate) fn plain(text: &str) -> String {
     fathom_report::plain(text).into_owned()
 }
@@ -416,13 +417,14 @@ fn draw(text: &str) {
 /// Control sequence that erases the terminal's last line.
 const ERASE: &str = "\r\x1b[K";
 
-/// Redraws the terminal's last line; without a line, erases it.
+/// Redraws the terminal's last line. If there is no line to draw, erases it.
 pub(crate) fn redraw(line: Option<&str>) {
     DRAWN.store(line.is_some(), Ordering::Relaxed);
     let _ = io::stderr().write_all(format!("{ERASE}{}", line.unwrap_or_default()).as_bytes());
 }
 
-/// Returns the failure for a file that cannot be written, found before there is a result.
+/// Returns the failure for a file that cannot be written, if this is found before there is a
+/// result.
 fn cannot(path: &Path, e: &io::Error) -> Failure {
     Failure::input(format!(
         "cannot write '{}': {e}; name a file in a folder you can write to",

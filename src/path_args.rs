@@ -1,4 +1,4 @@
-//! Options of a path, which are the same in all commands that have a path.
+//! Options of a path. They are the same in all commands that have a path.
 
 use fathom_cc::Invalid;
 use fathom_netsim::path::PathSpec;
@@ -92,7 +92,7 @@ struct Up {
 }
 
 impl PathArgs {
-    /// Returns the path as a plan describes it.
+    /// Returns the path in the form of a plan.
     pub(crate) fn spec(&self, queue: Option<&String>) -> PathSpec {
         let Self {
             preset,
@@ -140,9 +140,9 @@ impl PathArgs {
     }
 }
 
-/// Reports an error of a path's field against the command-line option that set it.
+/// Reports the error of a path's field as an error of the command-line option that set it.
 pub(crate) fn wrong(mut e: Invalid) -> Failure {
-    // Hints that name a field name its option here.
+    // Hints that name a field name its command-line option here.
     e.hint = e.hint.replace("add rate,", "add --rate,").replace("add rtt,", "add --rtt,").into();
     if let Some(field) = e.fields.first_mut()
         && (PathSpec::OPTIONS.contains(&&**field) || field == "event")

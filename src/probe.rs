@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use crate::client_args::ClientArgs;
 use crate::{Failure, numbers, output};
 
-/// Public test endpoints, operated by others: probe them sparingly.
+/// Public test endpoints. Other people operate them, so probe them sparingly.
 const PUBLIC: &str = "cloudflare-quic.com quic.nginx.org quic.aiortc.org www.litespeedtech.com http3-test.litespeedtech.com nghttp2.org:4433 \
 test.privateoctopus.com:4433 h2o.examp1e.net www.haproxy.org interop.seemann.io www.google.com facebook.com fb.mvfst.net \
 docs.trafficserver.apache.org quic.rocks f5quic.com";
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// A server: its name as given, its URL, and its address or the reason why there is none.
+/// A server: the name as given, the URL, and the address or the reason why there is none.
 struct Host {
     written: String,
     url: Uri,

@@ -1,5 +1,5 @@
-//! Progress lines of many runs, printed if standard error is a file or a pipe instead of a terminal
-//! with bars. Minutes can pass without a result.
+//! Progress lines of many runs. They are printed if standard error is a file or a pipe instead of a
+//! terminal with bars, because minutes can pass without a result.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -16,7 +16,7 @@ use crate::output;
 /// Time without messages after which a line is printed.
 const EVERY: Duration = Duration::from_secs(20);
 
-/// Prints the progress of runs from time to time, unless standard error is a terminal.
+/// Printer of the progress of runs at intervals. It is silent if standard error is a terminal.
 pub(crate) struct Heartbeat {
     shared: Arc<Shared>,
     ticker: Option<JoinHandle<()>>,
@@ -33,7 +33,7 @@ struct State {
     /// Total number of runs.
     total: usize,
     done: usize,
-    /// Current runs by name: the final value of the count, and the count.
+    /// Current runs by name, each with the final value of its count and the count itself.
     running: HashMap<String, (u64, Arc<AtomicU64>)>,
     said: Option<Instant>,
     is_over: bool,
@@ -74,7 +74,7 @@ impl Heartbeat {
         self.shared.state.lock().total = total;
     }
 
-    /// Records that a run begins. `count` goes up to `of`.
+    /// Records that a run begins. Its `count` goes up to `of`.
     pub(crate) fn begins(&self, name: &str, of: u64, count: &Arc<AtomicU64>) {
         self.shared.state.lock().running.insert(name.to_owned(), (of, Arc::clone(count)));
     }
@@ -102,7 +102,7 @@ impl Drop for Heartbeat {
     }
 }
 
-// Runs are timed in real time.
+// Runs are timed in real time, so read the real clock.
 #[allow(clippy::disallowed_methods)]
 fn now() -> Instant {
     Instant::now()

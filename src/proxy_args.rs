@@ -1,4 +1,4 @@
-//! `fathom serve --proxy`: an upstream server that answers requests.
+//! `fathom serve --proxy`: options of an upstream server that answers requests.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -46,9 +46,9 @@ enum Form {
     Qvis,
 }
 
-/// Returns the default output file, which is beside the log: the log's name without the suffix of
-/// its compression, and with `.qvis.qlog` as its extension. For standard input, returns standard
-/// output.
+/// Returns the default output file, which is next to the log. Its name is the log's name without
+/// the suffix of the compression, and with the extension `.qvis.qlog`. For standard input, returns
+/// standard output.
 fn beside(log: &Path) -> PathBuf {
     if log.as_os_str() == "-" {
         return log.to_owned();

@@ -108,7 +108,7 @@ fn print_list(
     output::print(&list(shown, overrides, cores).map_err(Failure::input)?)
 }
 
-/// Checks, before runs that may take hours, that all files can be written. Returns the destination
+/// Checks that all files can be written, before runs that may take hours. Returns the destination
 /// of the text.
 fn check_files(paper: &Paper, args: &Args) -> Result<output::Text, Failure> {
     let text =
@@ -151,8 +151,8 @@ fn look_up(
     Ok(ran)
 }
 
-/// Executes one study after the other. If runs fail, the others continue, and the report covers the
-/// runs that have results. Also returns the errors of failed runs.
+/// Executes one study after another. If runs fail, the other runs continue, and the report covers
+/// the runs that have results. Also returns the errors of failed runs.
 fn run_all(work: Vec<StudyWork>, args: &Args) -> Result<StudyOutcomes, Failure> {
     output::say(format!("{}, guessed", cost(&work)));
     let (mut ran, mut failed) = (Vec::new(), Vec::new());
@@ -204,7 +204,7 @@ fn keep(folder: &Path, paper: &Paper, record: Record) -> Result<(), Failure> {
         output::write(&figures.join(name), &svg)?;
     }
     let file = kept(folder, paper);
-    // One value per line would make thousands of lines of each curve.
+    // With one value per line, each curve would have thousands of lines.
     let mut text = serde_json::to_string(&record).map_err(Failure::run)?;
     text.push('\n');
     output::write(&file, &text)?;

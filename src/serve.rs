@@ -153,9 +153,8 @@ fn access_log_format(s: &str) -> Result<AccessLogFormat, Invalid> {
 
 /// Rejects unknown controllers.
 ///
-/// # Errors
 /// Returns an error for an unknown controller. If the name is that of a native controller, the
-/// error says how to write it.
+/// error says how to write the name.
 fn check_names(args: &Args) -> Result<(), Failure> {
     let stack = args.stack;
     for spec in args.controller.controllers() {
@@ -169,14 +168,14 @@ fn check_names(args: &Args) -> Result<(), Failure> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    // First, before anything is opened: this may execute the program again.
+    // Do this before anything is opened, because it may execute the program again.
     allocator::give_memory_back();
     check_names(args)?;
     let settings = settings(args)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     let served = runtime.block_on(serve(args, settings));
-    // Does not wait for blocking tasks: a read from a stalled disk would delay the end.
+    // Do not wait for blocking tasks, because a read from a stalled disk would delay the end.
     runtime.shutdown_background();
     served
 }
@@ -202,7 +201,7 @@ impl Args {
         self.cert.as_deref().zip(self.key.as_deref())
     }
 
-    /// Returns the certificate and key of the files, or generated ones.
+    /// Returns the certificate and key from the files, or a generated certificate and key.
     fn identity(&self) -> Result<Identity, Failure> {
         let identity = match self.identity_files() {
             Some((cert, key)) => Identity::read(cert, key),
@@ -214,8 +213,8 @@ impl Args {
     /// Returns the settings for TCP, or `None` if the server uses only QUIC. `bound` tells whether
     /// a service manager has passed a TCP listener.
     fn tcp(&self, bound: bool, descriptors: Descriptors) -> Option<TcpSettings> {
-        // With a certificate, also listen on TCP: browsers discover HTTP/3 only through Alt-Svc. A
-        // server without a certificate is for laboratories and uses only the port that was given.
+        // With a certificate, also listen on TCP, because browsers discover HTTP/3 only through
+        // Alt-Svc. A server without a certificate is for laboratories and uses only the given port.
         let wanted = self.tcp || self.alt_svc_port.is_some() || bound || self.cert.is_some();
         (wanted && !self.no_tcp).then(|| TcpSettings {
             alt_svc_port: self.alt_svc_port,
@@ -227,7 +226,7 @@ impl Args {
     fn open_logs(&self, descriptors: Descriptors) -> Result<Option<Arc<LogFolder>>, Failure> {
         let Some(dir) = self.qlog.as_deref() else { return Ok(None) };
         let bytes = self.qlog_mb.saturating_mul(1_000_000);
-        // One per connection, as far as there are descriptors.
+        // There is one log file per connection, as far as there are descriptors.
         let open = descriptors.logs.min(self.max_connections);
         let limits = LogLimits { files: self.qlog_files, bytes, open };
         Ok(Some(Arc::new(LogFolder::open_bounded(dir, limits).map_err(Failure::input)?)))
@@ -314,7 +313,7 @@ async fn serve(args: &Args, settings: Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Serves until `stop` becomes true, which is reported to the service manager.
+/// Serves until `stop` becomes true. Reports this to the service manager.
 async fn serve_and_report(server: Server, stop: watch::Receiver<bool>, grace: Duration) {
     let mut stopping = stop.clone();
     let mut serving = pin!(server.serve(stop, grace));
@@ -323,7 +322,7 @@ async fn serve_and_report(server: Server, stop: watch::Receiver<bool>, grace: Du
         _ = stopping.wait_for(|stop| *stop) => false,
         () = &mut serving => true,
     };
-    // Reported in this task, because the server may end before another task runs.
+    // Report this in the same task, because the server may end before another task runs.
     if *stopping.borrow() {
         service_manager::stopping();
     }
@@ -332,7 +331,8 @@ async fn serve_and_report(server: Server, stop: watch::Receiver<bool>, grace: Du
     }
 }
 
-/// Prints where the server listens, and how a browser accepts a generated certificate.
+/// Prints the addresses on which the server listens, and how to make a browser accept a generated
+/// certificate.
 fn announce(args: &Args, address: SocketAddr, tcp: bool, key_hash: Option<String>) {
     let also = if tcp { ", and HTTP/1.1 and HTTP/2 over TCP" } else { "" };
     output::say(format!(
@@ -349,8 +349,8 @@ fn announce(args: &Args, address: SocketAddr, tcp: bool, key_hash: Option<String
 }
 
 /// Returns the origins by which a browser on this host reaches a server with a self-signed
-/// certificate, separated by commas. Chromium forces QUIC for an origin only if its name is exactly
-/// that in the URL.
+/// certificate, separated by commas. Chromium forces QUIC for an origin only if the origin has
+/// exactly the name in the URL.
 fn origins(address: SocketAddr) -> String {
     let port = address.port();
     let loopback = match address {
@@ -408,9 +408,9 @@ fn report_logs(counts: &fathom_qlog::LogCounts) {
     }
 }
 
-/// Makes the first SIGINT or SIGTERM print `line` and request a graceful stop, and the second exit
-/// at once. The handlers are installed before this function returns, so a process that has printed
-/// its address can be stopped.
+/// Makes the first SIGINT or SIGTERM print `line` and request a graceful stop, and makes the second
+/// one exit at once. The handlers are installed before this function returns, so a process that has
+/// printed its address can be stopped.
 pub(crate) fn stop_on_signal(stop_sender: watch::Sender<bool>, line: &'static str) {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
@@ -426,7 +426,7 @@ pub(crate) fn stop_on_signal(stop_sender: watch::Sender<bool>, line: &'static st
             if ends {
                 std::process::exit(130);
             }
-            // Printed first, because after the request the program may end at any time.
+            // Print the line first, because the program may end at any time after the request.
             output::say(line);
             let _ = stop_sender.send(true);
         }

@@ -1,4 +1,4 @@
-//! Communication with a service manager such as systemd: takes over its sockets (`LISTEN_FDS`) and
+//! Communication with a service manager such as systemd. Takes over its sockets (`LISTEN_FDS`), and
 //! reports when the server is ready or stopping (`NOTIFY_SOCKET`).
 
 use fathom_http::server::BoundSockets;
@@ -10,9 +10,8 @@ use crate::Failure;
 /// Returns the sockets that a service manager has bound: one for UDP, and at most one for TCP.
 /// Returns `None` if it has passed none.
 ///
-/// # Errors
-/// Returns an error if there are two sockets of one kind, a socket of another kind, or only one for
-/// TCP.
+/// Returns an error if there are two sockets of the same kind, a socket of an unknown kind, or only
+/// a TCP socket.
 pub(crate) fn sockets() -> Result<Option<BoundSockets>, Failure> {
     let mut given = ListenFd::from_env();
     let (mut udp, mut tcp) = (None, None);

@@ -26,8 +26,8 @@ pub(crate) fn stop() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-/// Makes the first termination signal print `line` and end the process, for commands that store
-/// finished work at once. Only the first call has an effect.
+/// Makes the first termination signal print `line` and end the process. It is for commands that
+/// store finished work at once. Only the first call has an effect.
 pub(crate) fn end_saying(line: &'static str) {
     static ARMED: Once = Once::new();
     ARMED.call_once(|| {

@@ -6,7 +6,7 @@ use fathom_experiments::compare::Plan;
 
 use crate::Failure;
 
-/// Returns an error of a plan as a failure that names the file.
+/// Converts an error of a plan to a failure that names the file.
 pub(crate) fn named(plan: &Path, e: impl std::fmt::Display) -> Failure {
     Failure::input(format!("plan '{}': {e}", plan.display()))
 }
@@ -19,7 +19,8 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     read_or(path, "")
 }
 
-/// Like [`read`]. If the file cannot be read, the error also suggests `else_name`.
+/// Reads the text of a plan like [`read`]. If the file cannot be read, the error also suggests
+/// `else_name`.
 pub(crate) fn read_or(path: &Path, else_name: &str) -> Result<String, Failure> {
     let bytes = std::fs::read(path)
         .map_err(|e| named(path, format!("{e}; name a TOML file you can read{else_name}")))?;

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::output;
 
-/// Prints help and version as clap does, and other errors in one line with a hint. Returns the exit
+/// Prints help and version like clap, and other errors in one line with a hint. Returns the exit
 /// code.
 pub(crate) fn print_error(e: &clap::Error, cli: &Command) -> ExitCode {
     if !e.use_stderr() || e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -21,21 +21,21 @@ pub(crate) fn print_error(e: &clap::Error, cli: &Command) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Returns clap's error in one line, without the usage and the reference to the help.
+/// Returns clap's error in one line, without the usage and without the reference to the help.
 fn in_a_line(e: &clap::Error) -> String {
     let text = e.render().to_string();
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
     let first =
         lines.next().unwrap_or("invalid arguments").trim_start_matches("error: ").to_owned();
     let over = |l: &str| l.starts_with("Usage:") || l.starts_with("For more information");
-    // Leaves out the tip to pass a value after `--`: none of our options takes a value that looks
-    // like an option.
+    // Leave out the tip to pass a value after `--`, because none of our options takes a value that
+    // looks like an option.
     let more: Vec<&str> =
         lines.take_while(|l| !over(l)).filter(|l| !l.starts_with("tip: to pass")).collect();
     if more.is_empty() { first } else { format!("{first} {}", more.join(" ")) }
 }
 
-/// Returns the error for a negative number, which clap takes for an unknown option.
+/// Returns the error for a negative number, which clap interprets as an unknown option.
 fn negative(e: &clap::Error, words: &[String]) -> Option<String> {
     let ContextValue::String(unknown) = e.get(ContextKind::InvalidArg)? else { return None };
     let is_number = |word: &str| {

@@ -1,4 +1,4 @@
-//! The text of `fathom --version`.
+//! The output of `fathom --version`.
 
 use std::sync::LazyLock;
 

@@ -6,14 +6,14 @@
 //! bytes may count as growth, and then calls one `grow_*` function or cuts the window.
 //!
 //! Departures from RFC 9002:
-//! - Slow start stops exactly at the threshold; bytes acknowledged beyond it count for avoidance
+//! - Slow start stops exactly at the threshold. Bytes acknowledged beyond it count for avoidance
 //!   (RFC 9002 §B.5 overshoots).
 //! - Avoidance divides by the window at the beginning of a round (one window of acknowledged
 //!   bytes), so a round adds exactly the requested datagrams. RFC 9002 §B.5 divides by the current
 //!   window and adds a little less. Fractions of a byte are carried through a round.
-//! - A cut never leaves the threshold below the minimum window (RFC 9002 §B.6 allows that; it makes
-//!   no difference to growth).
-//! - A spurious reduction can be undone, unless the window has outgrown the saved one since, as in
+//! - A cut never leaves the threshold below the minimum window. RFC 9002 §B.6 allows such a
+//!   threshold, but this makes no difference to growth.
+//! - A spurious reduction can be undone, unless the window has since outgrown the saved one, as in
 //!   RFC 9438 §4.9.2. RFC 9002 does not define an undo. Marks are never spurious.
 //! - A ceiling of 1 TiB for the window keeps all arithmetic far from overflow.
 
@@ -26,10 +26,10 @@ use crate::units::{Ratio, Time};
 /// Largest window in bytes (1 TiB: 100 Gbps for 88 s).
 pub const MAX_WINDOW: u64 = 1 << 40;
 
-/// Initial window in datagrams, unless that is more than [`INITIAL_BYTES`] (RFC 9002 §7.2).
+/// Initial window in datagrams, unless this exceeds [`INITIAL_BYTES`] (RFC 9002 §7.2).
 pub const INITIAL_DATAGRAMS: u64 = 10;
-/// Upper bound of the initial window in bytes; if two datagrams are larger, they are the bound
-/// (RFC 9002 §7.2).
+/// Upper bound of the initial window in bytes. If two datagrams are larger, they are the bound
+/// instead (RFC 9002 §7.2).
 pub const INITIAL_BYTES: u64 = 14_720;
 /// Minimum window in datagrams (RFC 9002 §7.2).
 pub const MINIMUM_DATAGRAMS: u64 = 2;
@@ -70,25 +70,25 @@ pub fn cut_window(window: u64, factor: Ratio, minimum: u64) -> u64 {
 pub struct Aimd {
     state: State,
     datagram: u64,
-    /// Packets sent before this time belong to another path (RFC 9000 §9.4).
+    /// Time before which sent packets belong to another path (RFC 9000 §9.4).
     path_start: Time,
     /// Whether nothing has been acknowledged or lost yet, so the window is still the initial one.
     fresh: bool,
     undo: Undo<State>,
     hystart: Option<HyStart>,
-    /// HyStart++'s decision about the current ACK frame.
+    /// Decision of HyStart++ about the current ACK frame.
     growth: Growth,
     reductions: u64,
     early_reductions: u64,
 }
 
-/// Everything that a reduction changes.
+/// The parts of the state that a reduction changes.
 #[derive(Clone, Debug)]
 struct State {
     window: u64,
     threshold: Option<u64>,
-    /// Only packets sent at or after this time change the window: the instant after the last
-    /// recovery period began.
+    /// Time from which sent packets change the window: the instant after the last recovery period
+    /// began.
     counts_from: Time,
     /// Whether no packet sent after the recovery period began has been acknowledged yet.
     recovering: bool,
@@ -126,7 +126,7 @@ struct Carry {
 
 impl Carry {
     /// Adds `num / den` bytes and returns the whole bytes. If the denominator changes, the old
-    /// fraction is dropped: it is less than one byte.
+    /// fraction is dropped, because it is less than one byte.
     fn take(&mut self, num: u128, den: u128) -> u64 {
         if self.den != den {
             *self = Self { num: 0, den };
@@ -185,13 +185,13 @@ impl Aimd {
         self.datagram
     }
 
-    /// Returns the slow-start threshold in bytes, if there is one.
+    /// Returns the slow-start threshold in bytes; `None` if there is none yet.
     pub const fn threshold(&self) -> Option<u64> {
         self.state.threshold
     }
 
-    /// Returns whether the window is below the threshold, or there is no threshold yet
-    /// (RFC 9002 §7.3.1).
+    /// Returns whether the window is below the threshold. This is also true if there is no
+    /// threshold yet (RFC 9002 §7.3.1).
     pub fn in_slow_start(&self) -> bool {
         self.state.threshold.is_none_or(|threshold| self.state.window < threshold)
     }
@@ -212,7 +212,7 @@ impl Aimd {
         }
     }
 
-    /// Returns the telemetry of the window; the controller adds its own values.
+    /// Returns the telemetry of the window, to which the controller adds its own values.
     pub fn metrics(&self) -> ControllerMetrics {
         ControllerMetrics {
             window: self.window(),
@@ -226,9 +226,9 @@ impl Aimd {
         }
     }
 
-    /// Processes an ACK frame and returns the bytes that may count as growth: the bytes of packets
-    /// sent after the last reaction (RFC 9002 §7.3.2), or zero while the application is the limit
-    /// (RFC 9002 §7.8).
+    /// Processes an ACK frame and returns the number of bytes that may count as growth. These are
+    /// the bytes of packets sent after the last reaction (RFC 9002 §7.3.2). The number is zero
+    /// while the application is the limit (RFC 9002 §7.8).
     pub fn on_ack(&mut self, acks: &AckEvent<'_>) -> u64 {
         self.fresh = false;
         let mut bytes = 0_u64;
@@ -256,8 +256,8 @@ impl Aimd {
         self.state.threshold = Some(self.state.window);
     }
 
-    /// Grows as NewReno: slow start (RFC 9002 §7.3.1), then avoidance by one datagram per round
-    /// trip (RFC 9002 §7.3.3).
+    /// Grows like NewReno: by slow start (RFC 9002 §7.3.1), then in avoidance by one datagram per
+    /// round trip (RFC 9002 §7.3.3).
     pub fn grow_as_reno(&mut self, acked: u64) {
         let left = self.grow_slow_start(acked);
         self.grow_additive(Ratio::ONE, left);
@@ -282,8 +282,8 @@ impl Aimd {
     /// when this round began. Each window of acknowledged bytes thus adds exactly `packets`
     /// datagrams (RFC 9002 §7.3.3 if `packets` is 1).
     pub fn grow_additive(&mut self, packets: Ratio, acked: u64) {
-        // A frame counts for at most one window, so it covers at most the end of one round and a
-        // part of the next.
+        // A frame counts for at most one window. It thus covers at most the end of one round and a
+        // part of the next one.
         let mut left = acked.min(self.state.window);
         while left > 0 {
             if self.state.round.left == 0 {
@@ -317,7 +317,7 @@ impl Aimd {
 
     /// Cuts the window early, at once, to `factor` of its size, but not below the minimum.
     ///
-    /// The cut ends slow start. It stays in force if an earlier congestion event is undone.
+    /// The cut ends slow start. The cut remains in effect if an earlier congestion event is undone.
     pub fn cut(&mut self, factor: Ratio) {
         let minimum = self.minimum();
         self.state.cut(factor, minimum);
@@ -337,7 +337,8 @@ impl Aimd {
         self.concerns(congestion_event) && congestion_event.sent >= self.state.counts_from
     }
 
-    /// Cuts the window early, at once, by `bytes`; otherwise like [`Aimd::cut`].
+    /// Cuts the window early, at once, by `bytes`. In all other respects, this is like
+    /// [`Aimd::cut`].
     pub fn cut_by(&mut self, bytes: u64) {
         let minimum = self.minimum();
         let less =
@@ -387,13 +388,13 @@ impl Aimd {
         reacts || persistent
     }
 
-    /// Undoes the reaction to the last loss, which was spurious: restores the earlier window and
-    /// threshold. Returns whether anything was restored.
+    /// Undoes the reaction to the last loss, which was spurious, by restoring the earlier window
+    /// and threshold. Returns whether anything was restored.
     ///
     /// A window that has grown beyond the saved one keeps all its values (RFC 9438 §4.9.2). The
     /// sender has recovered by itself, and the saved threshold could only send it into slow start
-    /// again. A window that has grown back exactly to the saved one, or that the reduction did not
-    /// change, is restored with all its state.
+    /// again. If the window has grown back exactly to the saved one, or if the reduction did not
+    /// change it, it is restored with all its state.
     pub fn on_spurious_congestion_event(&mut self) -> bool {
         let Some(saved) = self.undo.take().filter(|saved| self.state.window <= saved.window) else {
             return false;
@@ -403,8 +404,9 @@ impl Aimd {
         true
     }
 
-    /// Sets a new datagram size in bytes. A window that is still the initial one is computed again;
-    /// any other window keeps its bytes, but is at least the new minimum (RFC 9002 §7.2).
+    /// Sets a new datagram size in bytes. A window that is still the initial one is computed again.
+    /// Any other window keeps its number of bytes, but is at least the new minimum
+    /// (RFC 9002 §7.2).
     pub fn on_datagram(&mut self, datagram: u16) {
         self.datagram = u64::from(datagram.max(1));
         self.state.round = Round::default();
@@ -415,8 +417,8 @@ impl Aimd {
         };
     }
 
-    /// Starts over on another network path: returns to the initial window and ignores packets sent
-    /// before (RFC 9000 §9.4).
+    /// Starts over on another network path. Returns to the initial window and ignores packets sent
+    /// earlier (RFC 9000 §9.4).
     pub fn on_moved(&mut self, now: Time) {
         self.state = State {
             window: initial_window(self.datagram),
@@ -432,8 +434,8 @@ impl Aimd {
         self.growth = Growth::Full;
     }
 
-    /// Lowers the slow-start threshold to at most `most` bytes, or sets it if there is none; `None`
-    /// changes nothing.
+    /// Lowers the slow-start threshold to at most `most` bytes. Sets the threshold if there is
+    /// none. `None` changes nothing.
     pub fn lower_threshold(&mut self, most: Option<u64>) {
         self.state.threshold = [self.state.threshold, most].into_iter().flatten().min();
     }

@@ -25,7 +25,8 @@ pub struct Algorithm {
     pub options: &'static [OptionInfo],
     /// Signals that the controller needs when all options have their defaults.
     pub required: Capabilities,
-    /// For a wrapper: the controller that it wraps if the spec names none.
+    /// Controller that a wrapper wraps if the spec names none; `None` for a controller that is not
+    /// a wrapper.
     pub wraps: Option<&'static str>,
     /// Builds the configuration from options that are already checked.
     pub build: fn(&ParsedOptions<'_>) -> Arc<dyn ControllerConfig>,
@@ -35,8 +36,8 @@ pub struct Algorithm {
     pub page: Page,
 }
 
-/// Behaviour that the contract tests expect, as far as papers differ in it. The controller's module
-/// explains each difference.
+/// Behaviour that the contract tests expect, where papers differ. The controller's module explains
+/// each difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Contract {
     /// Fraction of the initial window that remains after a loss.
@@ -82,6 +83,6 @@ pub struct Page {
     pub figure: &'static str,
     /// Explanation of the figure.
     pub to_see: &'static str,
-    /// Conditions under which the controller does badly.
+    /// Conditions under which the controller performs badly.
     pub weakness: &'static str,
 }

@@ -19,12 +19,11 @@ pub static CATALOGUE: &[Algorithm] = algorithms::ENTRIES;
 /// Controllers added by [`extend`].
 static ADDED: OnceLock<&'static [Algorithm]> = OnceLock::new();
 
-/// Adds controllers to Fathom's own, for the whole process. A program calls this once, before
-/// anything else.
+/// Adds controllers to Fathom's own, for the whole process. A program calls this function once,
+/// before any other function of the catalogue.
 ///
-/// # Errors
-/// Returns an [`ExtendError`] if a name is invalid or taken, or if the catalogue was extended
-/// before. Nothing is added then.
+/// Returns an [`ExtendError`] if a name is invalid or taken, or if the catalogue was already
+/// extended. In this case, nothing is added.
 pub fn extend(added: &'static [Algorithm]) -> Result<(), ExtendError> {
     let names = |algorithm: &'static Algorithm| {
         iter::once(algorithm.name).chain(algorithm.aliases.iter().copied())
@@ -56,8 +55,8 @@ pub fn is_added(spec: &str) -> bool {
         .any(|name| added.iter().any(|a| a.name == name || a.aliases.contains(&&*name)))
 }
 
-/// Returns whether specs and lists can contain `text` as a name: lower-case letters, digits and
-/// hyphens, a letter first.
+/// Returns whether `text` can be a name in specs and lists. A name consists of lower-case letters,
+/// digits and hyphens, and begins with a letter.
 pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
@@ -81,7 +80,7 @@ pub enum ExtendError {
         /// The name that is taken.
         name: &'static str,
     },
-    /// The catalogue was extended before.
+    /// The catalogue was already extended.
     #[error("the catalogue was extended already; add all controllers in one call")]
     Again,
 }
@@ -89,8 +88,7 @@ pub enum ExtendError {
 /// Parses `name` or `name:option=value,option=value`. A wrapper's spec may continue with `/` and
 /// the spec of the controller that it wraps.
 ///
-/// # Errors
-/// Returns a one-line error that names what is wrong and what to write instead.
+/// Returns a one-line error that says what is wrong and what to write instead.
 pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
     let (spec, inner) = match spec.split_once('/') {
         Some((outer, inner)) => (outer, Some(inner)),
@@ -124,8 +122,8 @@ pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
 
 /// Splits a list such as `reno,sync:floor=1ms,signal=rtt` into controllers.
 ///
-/// A piece with `=` that has no `:` and does not begin with a controller's name is an option of the
-/// previous controller. Use [`parse`] to read each controller.
+/// A piece is an option of the previous controller if it has `=`, has no `:`, and does not begin
+/// with a controller's name. Use [`parse`] to read each controller.
 pub fn split(list: &str) -> Vec<String> {
     let mut controllers: Vec<String> = Vec::new();
     for piece in list.split(',') {
@@ -305,10 +303,10 @@ fn shown(text: &str) -> String {
     text.escape_debug().to_string()
 }
 
-/// Input longer than this number of bytes gets no hint.
+/// Length in bytes of the longest input that gets a hint.
 const LONGEST_HINTED: usize = 64;
 
-/// Returns ` (did you mean 'x'?)` if a name is similar, otherwise an empty string.
+/// Returns ` (did you mean 'x'?)` if a known name is similar. Otherwise, returns an empty string.
 pub fn hint(given: &str, names: impl Iterator<Item = &'static str>) -> String {
     let distance =
         |name: &str| (strsim::levenshtein(given, name), name.len().abs_diff(given.len()));

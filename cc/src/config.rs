@@ -7,7 +7,7 @@ use crate::capabilities::Capabilities;
 use crate::controller::Controller;
 use crate::event::Start;
 
-/// Error: a controller needs signals that the stack or the peer does not provide.
+/// Error of a controller that needs signals that the stack or the peer does not provide.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("controller '{controller}' needs {}, which this stack or peer does not provide; {hint}", signals.names().join(" and "))]
 pub struct Missing {
@@ -19,15 +19,15 @@ pub struct Missing {
     pub hint: &'static str,
 }
 
-/// Default of [`ControllerConfig::hint`].
+/// Hint that [`ControllerConfig::hint`] returns by default.
 pub(crate) const DEFAULT_HINT: &str = "choose another controller or stack";
 
 /// A controller's configuration with all options chosen and checked, ready to start controllers.
 pub trait ControllerConfig: fmt::Debug + Send + Sync {
     /// Returns the controller's name.
     fn name(&self) -> &'static str;
-    /// Returns the name and every option that differs from its default, as
-    /// [`crate::catalogue::parse`] reads them.
+    /// Returns the name and every option that differs from its default, in the syntax of
+    /// [`crate::catalogue::parse`].
     fn spec(&self) -> String;
     /// Returns the signals without which the controller does not start.
     fn required(&self) -> Capabilities;
@@ -48,8 +48,8 @@ pub trait ControllerConfig: fmt::Debug + Send + Sync {
 
     /// Checks that `provided` covers [`ControllerConfig::required`].
     ///
-    /// # Errors
-    /// Returns [`Missing`], with the missing signals and a hint, if it does not.
+    /// Returns [`Missing`], with the missing signals and a hint, if `provided` does not cover the
+    /// required signals.
     fn check(&self, provided: Capabilities) -> Result<(), Missing> {
         let signals = self.required().lacking_in(provided);
         if signals.is_none() {

@@ -9,22 +9,23 @@ use crate::units::{Rate, Time};
 
 /// A congestion controller. It reads no clock, does no I/O and knows no stack.
 ///
-/// At one instant, report acknowledgements first and congestion events second. `send_params` is
-/// cheap and may be called at any time.
+/// At the same instant, acknowledgements must be reported before congestion events. `send_params`
+/// is cheap and may be called at any time.
 pub trait Controller: fmt::Debug + Send + Sync {
     /// Records that bytes were sent.
     fn on_sent(&mut self, sent: &Sent);
     /// Handles the packets that one ACK frame newly acknowledged.
     fn on_ack(&mut self, acks: &AckEvent<'_>);
-    /// Handles a loss or a mark. Call it after the acknowledgements of the same instant.
+    /// Handles a loss or a mark. Must be called after the acknowledgements of the same instant.
     fn on_congestion_event(&mut self, congestion_event: &CongestionEvent);
     /// Handles the report that the last congestion event was spurious.
     fn on_spurious_congestion_event(&mut self, now: Time);
-    /// Handles the `count`th probe timeout in a row (RFC 9002 §6.2): an acknowledgement is overdue.
+    /// Handles the `count`th consecutive probe timeout (RFC 9002 §6.2), which means that an
+    /// acknowledgement is overdue.
     ///
-    /// A probe timeout alone is no sign of congestion; only persistent congestion is
-    /// (RFC 9002 §7.6). Most controllers therefore do nothing, which is the default. Stacks without
-    /// this event never call this method.
+    /// A probe timeout alone is not a sign of congestion. Only persistent congestion is
+    /// (RFC 9002 §7.6). Therefore, most controllers do nothing, which is the default. Stacks
+    /// without this event never call this method.
     fn on_probe_timeout(&mut self, _now: Time, _count: u32) {}
     /// Handles a change of the path.
     fn on_path(&mut self, now: Time, change: PathChange);
@@ -39,7 +40,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
 /// Parameters that the sender must obey now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendParams {
-    /// Congestion window: bytes that may be in flight.
+    /// Congestion window: number of bytes that may be in flight.
     pub window: u64,
     /// Spacing of the packets.
     pub pacing: Pacing,
@@ -50,7 +51,7 @@ pub struct SendParams {
 }
 
 impl SendParams {
-    /// Returns parameters with only a window; the stack spaces packets as it always does.
+    /// Returns parameters with only a window. The stack then spaces packets by its own rule.
     pub const fn window(window: u64) -> Self {
         Self { window, pacing: Pacing::Window, burst: None, datagram: None }
     }
@@ -63,19 +64,21 @@ pub enum Pacing {
     Window,
     /// A fixed rate.
     Rate(Rate),
-    /// A delay that stretches the round trip: at most one window per RTT + delay, evenly spaced
-    /// (SDC's added delay). The RTTs reported to the controller do not include this delay.
+    /// A delay that stretches the round trip, so that at most one window leaves per RTT + delay,
+    /// evenly spaced (SDC's added delay). The RTTs reported to the controller do not include this
+    /// delay.
     Delay(Duration),
 }
 
 /// Phase of a controller, for traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Exponential growth at the start or after a collapse.
+    /// Exponential growth, at the start or after a collapse of the window.
     SlowStart,
     /// Growth by the algorithm's own rule.
     Avoidance,
-    /// Between a congestion event and the first acknowledgement of a packet sent after it.
+    /// Recovery: between a congestion event and the first acknowledgement of a packet sent after
+    /// it.
     Recovery,
 }
 
@@ -99,7 +102,7 @@ pub struct ControllerMetrics {
     pub threshold: Option<u64>,
     /// Current phase.
     pub phase: Phase,
-    /// Average queueing delay that the controller reacts to; `None` if it uses none.
+    /// Average queueing delay to which the controller reacts; `None` if the controller uses none.
     pub queueing: Option<Duration>,
     /// Delay that the sender adds to every packet; `None` if the controller adds none (only SDC
     /// does).

@@ -37,33 +37,34 @@ pub struct Acked {
 /// Round-trip times as measured by the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rtt {
-    /// RTT of the newest packet of this batch, minus `ack_delay`.
+    /// RTT of the newest packet of this batch, after subtraction of `ack_delay`.
     pub latest: Duration,
     /// The stack's smoothed estimate (RFC 9002 §5.3).
     pub smoothed: Duration,
     /// Smallest RTT of this path so far, without subtracting any acknowledgement delay
     /// (RFC 9002 §5.2).
     pub min: Duration,
-    /// Delay subtracted from `latest` because the peer reported that it delayed the acknowledgement
-    /// for that long.
+    /// Delay that was subtracted from `latest`, because the peer reported that it delayed the
+    /// acknowledgement by this time.
     pub ack_delay: Duration,
 }
 
 impl Rtt {
-    /// Returns the RTTs after a first sample of `latest`.
+    /// Returns the RTTs after the first sample, which is `latest`.
     pub const fn first(latest: Duration) -> Self {
         Self { latest, smoothed: latest, min: latest, ack_delay: Duration::ZERO }
     }
 
-    /// Returns these RTTs with a new `sample`, the time from sending a packet to receiving its
-    /// acknowledgement; `smoothed` stays.
+    /// Returns these RTTs with a new `sample`, which is the time between sending a packet and
+    /// receiving its acknowledgement. `smoothed` is not changed.
     ///
     /// The peer reports that it delayed the acknowledgement by `reported`. At most `longest` (its
     /// max_ack_delay) of that delay counts. Subtracting the delay never makes the sample smaller
     /// than the smallest RTT (RFC 9002 §5.3).
     ///
     /// RFC 9002 §5.3 subtracts either the whole delay or nothing. This function subtracts as much
-    /// as the limit allows, so a sample does not jump because a delay is one microsecond too long.
+    /// as the limit allows. A sample therefore does not jump if a delay is one microsecond too
+    /// long.
     #[must_use]
     pub fn with_sample(self, sample: Duration, reported: Duration, longest: Duration) -> Self {
         let min = self.min.min(sample);
@@ -83,7 +84,8 @@ pub struct EcnDelta {
     pub ce: u64,
 }
 
-/// The packets newly acknowledged by one ACK frame: the smallest event that every stack can report.
+/// The packets that one ACK frame newly acknowledges. This is the smallest event that every stack
+/// can report.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEvent<'a> {
     /// Time when the frame arrived.
@@ -92,14 +94,15 @@ pub struct AckEvent<'a> {
     pub packets: &'a [Acked],
     /// Bytes in flight without these packets.
     pub in_flight: u64,
-    /// Round-trip times. `latest` and `min` include this batch; `smoothed` is the stack's value,
-    /// which usually does not.
+    /// Round-trip times. `latest` and `min` include this batch. `smoothed` is the stack's value,
+    /// which usually does not include it.
     pub rtt: Rtt,
     /// Forward one-way delay of the newest packet, if the peer reported one in this batch.
     pub one_way: Option<OneWayDelay>,
     /// Increases of the ECN counts, if the stack passes them on.
     pub ecn: Option<EcnDelta>,
-    /// Whether the application, not the window, limited sending while these packets were in flight.
+    /// Whether the application, rather than the window, limited sending while these packets were in
+    /// flight.
     pub app_limited: bool,
 }
 
@@ -141,7 +144,7 @@ pub struct CongestionEvent {
 }
 
 impl CongestionEvent {
-    /// Returns whether packets were lost. A loss may prove spurious; a mark never does.
+    /// Returns whether packets were lost. A loss may prove spurious, but a mark never does.
     pub const fn is_loss(&self) -> bool {
         matches!(self.cause, Cause::Loss { .. })
     }
@@ -157,7 +160,7 @@ impl CongestionEvent {
 pub enum PathChange {
     /// A new largest datagram size in bytes, after MTU discovery or a black hole.
     Datagram(u16),
-    /// Another network path: the delays seen so far no longer mean anything.
+    /// A change to another network path, for which the delays seen so far have no meaning.
     Moved,
 }
 

@@ -10,9 +10,9 @@
 //! - Each ACK frame gives one RTT sample, from its newest packet, because QUIC stacks report no
 //!   more.
 //! - L is unbounded. RFC 9406 §4.3 limits L to 8 segments only for senders that do not pace. The
-//!   stacks pace; the laboratory's packet-level senders do not.
-//! - The bytes of the frame that ends Conservative Slow Start count for avoidance. RFC 9406 §4.2
-//!   still grows the window by them as before.
+//!   stacks pace, but the laboratory's packet-level senders do not.
+//! - The bytes of the frame that ends Conservative Slow Start count for avoidance. By
+//!   RFC 9406 §4.2, these bytes still grow the window as in Conservative Slow Start.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ option_values! {
     pub enum Use {
         /// Only a loss or a mark ends slow start.
         Off = "off",
-        /// HyStart++ may end slow start too.
+        /// HyStart++ may also end slow start.
         On = "on",
     }
 }
@@ -48,23 +48,23 @@ pub fn rtt_threshold(last_min: Duration) -> Duration {
     (last_min / MIN_RTT_DIVISOR).clamp(RTT_THRESHOLD.0, RTT_THRESHOLD.1)
 }
 
-/// How slow start uses the bytes that an ACK frame acknowledges.
+/// Use of the bytes that an ACK frame acknowledges in slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Grow by all of the bytes.
+    /// Growth by all of the bytes.
     Full,
-    /// Conservative Slow Start: grow by a quarter of the bytes.
+    /// Conservative Slow Start: growth by a quarter of the bytes.
     Conservative,
     /// Slow start has ended.
     Over,
 }
 
-/// The state of Conservative Slow Start while it lasts.
+/// State of Conservative Slow Start.
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
-    /// Smallest RTT of the round in which it began.
+    /// Smallest RTT of the round in which Conservative Slow Start began.
     baseline: Duration,
-    /// Rounds ended since it began.
+    /// Number of rounds that have ended since Conservative Slow Start began.
     rounds: u32,
 }
 

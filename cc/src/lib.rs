@@ -2,8 +2,8 @@
 //!
 //! This crate does no I/O, reads no clock and knows no QUIC stack. An adapter (see the sibling
 //! crates) turns a stack's calls into [`event`]s and passes the [`SendParams`] back to the stack.
-//! Each paper has one file or folder in `algorithms/`, meant to be read beside the paper: a
-//! [`rule::WindowRule`] that controls one [`aimd::Aimd`] window.
+//! Each paper has one file or folder in `algorithms/`, which should be read together with the
+//! paper: a [`rule::WindowRule`] that controls one [`aimd::Aimd`] window.
 
 pub mod aimd;
 pub mod algorithm;

@@ -6,8 +6,8 @@ use crate::units::Time;
 /// Detects the end of each round trip.
 ///
 /// The first ACK frame begins a round. A frame that acknowledges a packet sent since then ends the
-/// round and begins the next. A packet sent at the very instant a round began counts as sent in
-/// that round, because it answers the ACK that began the round.
+/// round and begins the next. A packet sent at the very instant at which a round began counts as
+/// sent in this round, because it answers the ACK that began the round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrip {
     began: Option<Time>,
@@ -28,7 +28,7 @@ impl RoundTrip {
         self.began = Some(now);
     }
 
-    /// Abandons the current round: the next frame begins a new one.
+    /// Abandons the current round, so that the next frame begins a new one.
     pub fn restart(&mut self) {
         self.began = None;
     }

@@ -1,8 +1,8 @@
-//! Controllers as rules. Recovery, undo, path changes and the parameters for the stack are written
-//! once here; a paper's file contains only its rule.
+//! Controllers as rules. This module implements recovery, undo, path changes and the parameters for
+//! the stack once. A paper's file contains only its rule.
 //!
 //! A [`RuleConfig`] creates a [`WindowRule`]. A [`RuleController`] combines the rule with one
-//! [`Aimd`] window; it is the [`Controller`] that adapters use. A rule that defines only its growth
+//! [`Aimd`] window and is the [`Controller`] that adapters use. A rule that defines only its growth
 //! is NewReno with that growth.
 
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::units::{Ratio, Time};
 /// The window rule of one paper.
 pub trait WindowRule: fmt::Debug + Clone + Send + Sync + 'static {
     /// Grows the window with one of its `grow_*` functions, or cuts it early, for one ACK frame.
-    /// The window has already processed the frame.
+    /// `Aimd` has already processed the frame.
     ///
     /// `acked` is the number of bytes that may count as growth. It is zero in recovery and while
     /// the application is the limit ([`Aimd::on_ack`]).
@@ -33,8 +33,8 @@ pub trait WindowRule: fmt::Debug + Clone + Send + Sync + 'static {
         LOSS_REDUCTION
     }
 
-    /// Handles a loss or a mark of this path. Rules that must reduce state of their own override
-    /// this method; an override must call [`Aimd::on_congestion_event`].
+    /// Handles a loss or a mark of this path. A rule overrides this method if it must reduce its
+    /// own state. An override must call [`Aimd::on_congestion_event`].
     fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
         if window.on_congestion_event(event, self.kept(window)) {
             self.on_reduction(event);
@@ -79,8 +79,8 @@ pub trait RuleConfig: RuleOptions {
     /// Type of the rule.
     type Rule: WindowRule;
 
-    /// Creates the rule for a new path, with `window` at its initial size. The new rule knows
-    /// nothing of earlier paths.
+    /// Creates the rule for a new path. `window` has its initial size. The new rule knows nothing
+    /// about earlier paths.
     fn rule(&self, window: &Aimd, now: Time) -> Self::Rule;
 
     /// Returns the signals for [`ControllerConfig::required`].
@@ -189,7 +189,7 @@ impl<C: RuleConfig> Controller for RuleController<C> {
 
 impl Algorithm {
     /// Returns the entry of a rule that needs only acknowledgements and losses and satisfies
-    /// NewReno's contract. Each rule's file fills in the empty fields (name, summary, source,
+    /// NewReno's contract. The file of each rule fills in the empty fields (name, summary, source,
     /// page).
     pub const fn of_rule<C: RuleConfig>() -> Self {
         Self {

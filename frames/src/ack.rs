@@ -1,4 +1,4 @@
-//! The contents of ACK frames (RFC 9000 §19.3), read without copying.
+//! The contents of ACK frames (RFC 9000 §19.3), which are read without copying.
 //!
 //! ```text
 //! ACK Frame {
@@ -23,9 +23,9 @@ use crate::varint;
 pub struct Ack<'a> {
     /// Largest packet number acknowledged.
     pub largest: u64,
-    /// Delay field as on the wire; see [`Ack::delay`].
+    /// Delay field as on the wire. See [`Ack::delay`].
     pub raw_delay: u64,
-    /// Cumulative ECN counts (ACK_ECN only).
+    /// Cumulative ECN counts; `None` unless the frame is an ACK_ECN frame.
     pub ecn: Option<EcnCounts>,
     first: u64,
     more: &'a [u8],
@@ -49,7 +49,7 @@ pub fn ack_delay(raw: u64, exponent: u8) -> Duration {
 }
 
 impl<'a> Ack<'a> {
-    /// Returns how long the peer delayed the acknowledgement. `exponent` is the *peer's*
+    /// Returns the time for which the peer delayed the acknowledgement. `exponent` is the *peer's*
     /// ack_delay_exponent.
     pub fn delay(&self, exponent: u8) -> Duration {
         ack_delay(self.raw_delay, exponent)
@@ -60,8 +60,8 @@ impl<'a> Ack<'a> {
         AckRanges { next: Some(self.largest - self.first..=self.largest), more: self.more }
     }
 
-    /// Reads the frame after its type. Every range takes at least two bytes, so even a hostile
-    /// count ends with the payload.
+    /// Reads the part of the frame after its type. Every range takes at least two bytes, so even a
+    /// hostile count ends with the payload.
     pub(crate) fn read(cursor: &mut Cursor<'a>, ecn: bool) -> Result<Self, FrameError> {
         let largest = cursor.int()?;
         let raw_delay = cursor.int()?;

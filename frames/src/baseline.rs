@@ -1,14 +1,11 @@
-//! The transit time of an empty path, measured with two clocks that drift apart and tracked by a
-//! Kalman filter.
+//! The transit time of an empty path, measured with two clocks that drift apart. A Kalman filter
+//! tracks it.
 //!
-//! Model, in microseconds and seconds:
-//! ```text
-//! transit = level + share * queue + noise        queue = RTT - smallest RTT
-//! level'  = skew                                 the clocks drift apart
-//! ```
+//! Model, in microseconds and seconds: ```text transit = level + share * queue + noise        queue
+//! = RTT - smallest RTT level'  = skew                                 the clocks drift apart ```
 //! The RTT is measured with one clock, so it does not drift. The filter uses this to separate drift
-//! from queueing. `share` is the forward part of the queueing (1: all on the data path, 0: all on
-//! the ACK path). It is not known beforehand, and it changes slowly. A sample without queueing
+//! from queueing. `share` is the forward part of the queueing (1 if all is on the data path, 0 if
+//! all is on the ACK path). It is unknown at first and changes slowly. A sample without queueing
 //! (queue = 0) shows the level. A sample with queueing hardly moves the level, because the noise
 //! grows with the queue. A queue that lasts for minutes is absorbed by `share`, so drift stays
 //! visible even then.
@@ -18,7 +15,8 @@ use fathom_units::Time;
 /// Standard deviation of the relative clock drift before any observation, in us/s. Twice this is
 /// the highest rate that Sync-TCP §5.3 quotes (500 us/s).
 const SKEW_SPREAD: f64 = 250.0;
-/// Largest drift between any two clocks, in us/s: both at the highest rate, in opposite directions.
+/// Largest relative drift between any two clocks, in us/s. Both clocks then have the highest rate,
+/// in opposite directions.
 const SKEW_LIMIT: f64 = 1_000.0;
 /// Random walk of the skew, in us/s per square root of a second (temperature, clock discipline).
 const SKEW_WANDER: f64 = 1.0;
@@ -31,10 +29,10 @@ const SHARE_WANDER: f64 = 0.01;
 const NOISE: f64 = 100.0;
 /// Additional noise per unit of queue, because the share fluctuates faster than the filter follows.
 const NOISE_PER_QUEUE: f64 = 0.125;
-/// Samples closer together than this, in seconds, share their noise: many ACKs in one round trip
-/// give hardly more information than one.
+/// Time in seconds within which samples share their noise. Many ACKs in one round trip give hardly
+/// more information than one ACK.
 const NOISE_MEMORY: f64 = 0.02;
-/// After a pause longer than this, in seconds, the correlations between the errors are forgotten.
+/// Length in seconds of a pause after which the correlations between the errors are forgotten.
 const PAUSE: f64 = 60.0;
 
 const LEVEL: usize = 0;
@@ -57,8 +55,8 @@ pub(crate) struct Baseline {
 impl Baseline {
     /// Creates a baseline with a first level at `now`, known within `uncertain` microseconds.
     pub(crate) fn new(now: Time, level: f64, uncertain: f64) -> Self {
-        // `hypot` is not used here: its last bit differs between libraries, and a run must be
-        // repeatable anywhere.
+        // `hypot` is not used here, because its last bit differs between libraries, and a run must
+        // be repeatable anywhere.
         let spread = [(NOISE * NOISE + uncertain * uncertain).sqrt(), SKEW_SPREAD, SHARE_SPREAD];
         Self { at: now, level, skew: 0.0, share: 0.5, cov: diagonal(spread.map(|s| s * s)) }
     }
@@ -73,8 +71,8 @@ impl Baseline {
         self.level + self.skew * self.elapsed(now)
     }
 
-    /// Returns how far the clocks may have drifted since the last observation, in us: two standard
-    /// deviations.
+    /// Returns how far the clocks may have drifted apart since the last observation, in us. This is
+    /// two standard deviations.
     pub(crate) fn unseen_drift(&self, now: Time) -> f64 {
         2.0 * self.cov[SKEW][SKEW].max(0.0).sqrt() * self.elapsed(now)
     }
@@ -84,7 +82,8 @@ impl Baseline {
         self.level -= by;
     }
 
-    /// Replaces the level by a new one that is known within `uncertain` us. The skew stays.
+    /// Replaces the level by a new one that is known within `uncertain` us. The skew is not
+    /// changed.
     pub(crate) fn relevel(&mut self, now: Time, level: f64, uncertain: f64) {
         self.predict(now);
         self.level = level;

@@ -4,10 +4,11 @@ use fathom_units::Time;
 
 /// Nanobytes per byte. The budget counts fractions of a timestamp exactly.
 const SCALE: u64 = 1_000_000_000;
-/// Received bytes that earn one byte of timestamps: timestamps may take 0.05 % of the data.
+/// Number of received bytes that earn one byte of timestamps. Timestamps may thus take 0.05 % of
+/// the data.
 const BYTES_PER_BYTE: u64 = 2_000;
-/// Bytes of timestamps earned per second in any case: ten timestamps of eight bytes, so that slow
-/// connections timestamp every acknowledgement.
+/// Number of bytes of timestamps that are earned per second in any case. They are enough for ten
+/// timestamps of eight bytes, so that slow connections can timestamp every acknowledgement.
 const BYTES_PER_SECOND: u64 = 80;
 /// Largest number of timestamps that can be saved up, and the number with which a connection
 /// starts. It is enough to timestamp every acknowledgement of a response of 1024 packets (1.4 MB).
@@ -26,7 +27,7 @@ pub struct StampBudget {
 }
 
 impl StampBudget {
-    /// Returns a full bucket; `stamp` is the size of a timestamp in bytes.
+    /// Returns a full bucket. `stamp` is the size of a timestamp in bytes.
     pub const fn new(stamp: u64) -> Self {
         Self { nanobytes: BURST * stamp * SCALE, stamp, last: None }
     }

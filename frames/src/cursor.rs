@@ -2,14 +2,14 @@
 
 use crate::varint;
 
-/// Error in a frame.
+/// Error in the encoding of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// The payload ends inside the frame.
     Truncated,
-    /// The type is unknown to this crate, or not in its shortest form (RFC 9000 §12.4).
+    /// The frame type is unknown to this crate, or not in its shortest form (RFC 9000 §12.4).
     Type(u64),
-    /// A field has a value that its frame forbids.
+    /// A field has a value that its frame does not allow.
     Value,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads a varint and skips that number of bytes.
+    /// Reads a varint, and skips as many bytes as it says.
     pub(crate) fn block(&mut self) -> Result<(), FrameError> {
         let len = self.int()?;
         self.skip(len)

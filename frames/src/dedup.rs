@@ -1,16 +1,18 @@
 //! Detection of duplicate packets. Payloads are read before the stack drops duplicates, so this
 //! crate must itself make sure that a replayed packet does not count twice.
 
-/// Result of inserting a packet number.
+/// Classification of a received packet number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Received for the first time, and larger than all numbers before.
+    /// The packet is received for the first time, and its number is larger than all earlier ones.
     Newest,
-    /// Received for the first time, after a larger number (reordered).
+    /// The packet is received for the first time, but after a packet with a larger number
+    /// (reordered).
     Late,
-    /// Received before.
+    /// The packet was already received.
     Duplicate,
-    /// Too far below the largest number to be classified; treat it as a duplicate.
+    /// The packet number is too far below the largest one to be classified. Treat the packet as a
+    /// duplicate.
     TooOld,
 }
 
@@ -18,12 +20,13 @@ pub enum Arrival {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dedup {
     largest: u64,
-    /// Bit i is set if `largest - i` has arrived. Zero only before the first packet.
+    /// Bit field of received packets: bit i is set if `largest - i` has arrived. The field is zero
+    /// only before the first packet.
     bits: u128,
 }
 
 impl Dedup {
-    /// Minimum distance to the largest number at which duplicates can no longer be detected.
+    /// Distance from the largest number beyond which duplicates can no longer be detected.
     pub const WINDOW: u64 = 128;
 
     /// Records the arrival of `packet`.

@@ -13,13 +13,13 @@
 //! or a repeated parameter is a TRANSPORT_PARAMETER_ERROR. An endpoint sends the frame if it
 //! announces 2 and its peer announces 1.
 //!
-//! Our servers announce the same value to every client, because their parameters are written before
-//! the client's are read. picoquic as a server mirrors its client (3 to 3, 1 to 2, 2 to 1), and as
-//! a client accepts any value. lsquic always announces 2, so it only sends the frame.
+//! Our servers announce the same value to every client, because they write their parameters before
+//! they read the client's. As a server, picoquic mirrors its client (3 to 3, 1 to 2, 2 to 1). As a
+//! client, it accepts any value. lsquic always announces 2, so it only sends the frame.
 //!
-//! If SYNC_TIMESTAMP was negotiated, TIMESTAMP frames are neither sent nor read. Frames that a peer
-//! sends nevertheless are accepted, because the parameter requested them. Like sync_timestamp, this
-//! parameter is **never remembered for 0-RTT**.
+//! If SYNC_TIMESTAMP was negotiated, TIMESTAMP frames are neither sent nor read. If a peer sends
+//! such frames nevertheless, they are accepted, because the parameter requested them. Like
+//! sync_timestamp, this parameter is **never remembered for 0-RTT**.
 
 use crate::codepoints::ENABLE_TIMESTAMP_PARAMETER;
 use crate::parameter::{Negotiated, ParameterError, append, integer};
@@ -30,11 +30,11 @@ const SENDS: u64 = 2;
 /// An endpoint's announcement about TIMESTAMP frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EnableTimestamp {
-    /// Reads the peer's frames and sends none.
+    /// The endpoint reads the peer's frames and sends none.
     Reads,
-    /// Sends frames for the peer and reads none.
+    /// The endpoint sends frames for the peer and reads none.
     Sends,
-    /// Sends and reads frames.
+    /// The endpoint sends and reads frames.
     #[default]
     Both,
 }
@@ -61,7 +61,7 @@ impl EnableTimestamp {
         append(parameters, ENABLE_TIMESTAMP_PARAMETER, self.value());
     }
 
-    /// Returns the peer's announcement in its raw transport parameters; `None` if there is none.
+    /// Returns the peer's announcement from its raw transport parameters; `None` if there is none.
     ///
     /// # Errors
     /// Returns a [`ParameterError`] if the value is malformed or repeated, or if the parameters end
@@ -75,9 +75,9 @@ impl EnableTimestamp {
 /// Result of negotiating the parameters of both endpoints on one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
-    /// Whether we send TIMESTAMP frames.
+    /// Whether this endpoint sends TIMESTAMP frames.
     pub sends: bool,
-    /// Whether we learn our forward delay from the peer's frames.
+    /// Whether this endpoint learns its forward delay from the peer's frames.
     pub reads: bool,
     /// Whether the peer may send TIMESTAMP frames, even if they are not read. If not, close the
     /// connection with PROTOCOL_VIOLATION.
@@ -85,8 +85,8 @@ pub struct Timestamps {
 }
 
 impl Timestamps {
-    /// Returns the result of our parameter and the peer's: no timestamps if either parameter is
-    /// absent. `sync` is the result for SYNC_TIMESTAMP, which has priority.
+    /// Returns the result for our parameter and the peer's parameter. Without one of them, there
+    /// are no timestamps. `sync` is the result for SYNC_TIMESTAMP, which has priority.
     pub fn between(
         ours: Option<EnableTimestamp>,
         peers: Option<EnableTimestamp>,

@@ -1,25 +1,25 @@
-//! The estimation of one-way delay from the frames on the wire.
+//! Estimation of one-way delay from the frames on the wire.
 //!
 //! Both modes of SYNC_TIMESTAMP, and the other frames, give the same kind of [`Sample`]: the
 //! forward transit time of one of our packets, measured with two clocks, in wrapping microseconds.
-//! From samples, [`Estimator`] computes the [`OneWayDelay`] for a controller: the height above the
-//! transit time of an empty path, with clock drift removed.
+//! From samples, [`Estimator`] computes the [`OneWayDelay`] for a controller. It is the difference
+//! between the transit time and that of an empty path, with clock drift removed.
 //!
-//! The rules for each sample, in this order:
+//! The following rules apply to each sample, in this order:
 //! 1. **Reordering.** A sample from an older packet than the newest one used is dropped.
 //! 2. **Wrap.** Transit times are unwrapped relative to the last accepted one.
 //! 3. **Bound.** Forward queueing cannot exceed the queueing in the whole round trip (RTT -
 //!    smallest RTT, both on our own clock), and it cannot be negative. A sample that claims
-//!    otherwise, beyond a tolerance, is dropped. So the peer's report counts only as far as the RTT
-//!    allows.
-//! 4. **Steps.** If several samples in a row are out of bounds and agree with each other, a clock
-//!    was set. The baseline then moves so that the output stays constant, as far as the RTT allows.
-//!    A misreport that looks like a step thus gains nothing.
+//!    otherwise, beyond a tolerance, is dropped. The peer's report thus counts only as far as the
+//!    RTT allows.
+//! 4. **Steps.** If several consecutive samples are out of bounds and agree with each other, a
+//!    clock was set. The baseline then moves so that the output stays constant, as far as the RTT
+//!    allows. Thus, a misreport that looks like a step gains nothing.
 //! 5. **Drift.** Accepted samples update the baseline (`baseline.rs`).
 //!
 //! An honest sample may be far below the baseline if the smallest RTT has just fallen (the path was
 //! never empty before), or if the level was guessed under load. Such a sample lowers the baseline
-//! at once, by at most that difference.
+//! at once, by at most this difference.
 
 use std::time::Duration;
 
@@ -28,20 +28,20 @@ use fathom_units::{OneWayDelay, Time};
 use crate::baseline::Baseline;
 use crate::sync_timestamp::{Echo, stamp};
 
-/// Number of out-of-bounds samples in a row, agreeing with each other, that count as a clock step.
-/// It is small, because a controller gets no delays meanwhile, yet more than a stalled process can
-/// produce.
+/// Number of consecutive out-of-bounds samples, in agreement with each other, that count as a clock
+/// step. The number is small, because a controller gets no delays in the meantime, but larger than
+/// the number of samples that a stalled process can produce.
 const STEP_AFTER: u32 = 4;
 
 /// Delay that hosts add between timestamping and sending: bursts, scheduling, the 8 us steps of ACK
 /// delays.
 const NOISE: Duration = Duration::from_millis(1);
 
-/// Report of one packet of the peer about the forward path.
+/// A report about the forward path, from one packet of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Packet number that orders the samples: that of the peer's packet with the report, or that of
-    /// our own packet in [`Sample::received`].
+    /// Packet number that orders the samples. It is the number of the peer's packet with the
+    /// report. In [`Sample::received`], it is the number of our own packet.
     pub packet: u64,
     /// Arrival minus departure of our packet, in microseconds modulo 2^32, measured with two
     /// clocks.
@@ -57,7 +57,7 @@ pub struct Sample {
 
 impl Sample {
     /// Creates a sample in `lean` mode. The peer's packet carried the timestamp `stamped` and an
-    /// ACK frame whose largest packet is newly acknowledged and was sent at `sent`. That packet
+    /// ACK frame whose largest packet is newly acknowledged and was sent at `sent`. Our packet
     /// arrived `ack_delay` before the timestamp.
     pub fn lean(
         now: Time,
@@ -71,8 +71,8 @@ impl Sample {
         Self { packet, transit, rtt: now.since(sent), ack_delay, min_rtt }
     }
 
-    /// Creates a sample from ACK_RECEIVE_TIMESTAMPS. The peer reports that our packet `packet`,
-    /// which was sent at `sent`, arrived `micros` microseconds after the peer's epoch, and that the
+    /// Creates a sample from ACK_RECEIVE_TIMESTAMPS. According to the peer, our packet `packet`,
+    /// which was sent at `sent`, arrived `micros` microseconds after the peer's epoch. The
     /// acknowledgement left `ack_delay` later.
     pub fn received(
         now: Time,
@@ -87,11 +87,11 @@ impl Sample {
     }
 
     /// Creates a sample in `paper` mode. The peer's packet echoed one of our timestamps with its
-    /// transit time, beside an ACK frame whose largest packet is newly acknowledged and was sent at
-    /// `sent`.
+    /// transit time, next to an ACK frame. The largest packet of this frame is newly acknowledged
+    /// and was sent at `sent`.
     ///
-    /// Returns `None` unless the echo is of that very packet: only then do we know, from our own
-    /// clock, the round trip that bounds the report.
+    /// Returns `None` unless the echo is for this very packet. Only then does our own clock give
+    /// the round trip that bounds the report.
     pub fn echoed(
         now: Time,
         packet: u64,
@@ -111,9 +111,9 @@ impl Sample {
 pub struct Counters {
     /// Samples that gave a one-way delay.
     pub samples: u64,
-    /// Samples dropped because their packet is older than one used before.
+    /// Samples that were dropped because their packet is older than one already used.
     pub dropped_reordered: u64,
-    /// Samples dropped because they claim what the RTT does not allow.
+    /// Samples that were dropped because the RTT does not allow the reported delay.
     pub dropped_bound: u64,
     /// Number of clock steps followed.
     pub steps: u64,
@@ -121,14 +121,14 @@ pub struct Counters {
     pub skew_ppb: i64,
 }
 
-/// Converts [`Sample`]s of one path into [`OneWayDelay`]s. It takes about 300 bytes, whatever
-/// arrives. Create a new one when the path changes.
+/// Converts [`Sample`]s of one path into [`OneWayDelay`]s. It takes about 300 bytes of memory,
+/// whatever arrives. Create a new estimator when the path changes.
 #[derive(Clone, Debug, Default)]
 pub struct Estimator {
     newest: Option<u64>,
-    /// Smallest RTT seen, in us, including the peer's delay, as the bound needs it.
+    /// Smallest RTT seen, in us, including the peer's delay. The bound uses this value.
     floor: Option<f64>,
-    /// Smallest RTT seen, in us, without the peer's delay; it shows when the path is quiet.
+    /// Smallest RTT seen, in us, without the peer's delay. It shows when the path is quiet.
     quiet_floor: Option<f64>,
     track: Option<Track>,
     suspect: Option<Suspect>,
@@ -139,7 +139,7 @@ pub struct Estimator {
 #[derive(Clone, Copy, Debug)]
 struct Track {
     base: Baseline,
-    /// Last accepted transit time: the origin of the baseline's levels.
+    /// Last accepted transit time, which is the origin of the baseline's levels.
     origin: u32,
     /// Amount by which the level may still turn out to be too high, in us.
     slack: f64,
@@ -147,7 +147,7 @@ struct Track {
     output: f64,
 }
 
-/// The last sample of a run that is out of bounds.
+/// Last sample of a run of samples that are out of bounds.
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     transit: u32,
@@ -156,16 +156,16 @@ struct Suspect {
     run: u32,
 }
 
-/// A sample compared with the RTTs known so far. All values are in us.
+/// A sample, compared with the RTTs known so far. All values are in us.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     now: Time,
     transit: u32,
     /// Upper bound of the forward queueing.
     room: f64,
-    /// Queueing in both directions, without the peer's own delay as far as the peer reports it.
+    /// Queueing in both directions, without the part of the peer's own delay that the peer reports.
     queue: f64,
-    /// Deviation that noise may cause, in either direction.
+    /// Deviation in either direction that noise may cause.
     tolerance: f64,
 }
 
@@ -218,7 +218,7 @@ impl Estimator {
         }
         let floor = self.floor.unwrap_or(known);
         let room = rtt - floor;
-        // The peer's report about its own delay may make the path look quieter, but never fuller
+        // The peer's report about its own delay may make the path look quieter, but never fuller,
         // than our clock allows.
         let queue = (quiet - self.quiet_floor.unwrap_or(quiet)).min(room);
         Claim { now, transit: sample.transit, room, queue, tolerance: tolerance(floor) }
@@ -247,8 +247,8 @@ impl Estimator {
 }
 
 impl Track {
-    /// Starts with the first sample as the empty path. If the path was not empty, later samples
-    /// will be below it.
+    /// Starts with the assumption that the path was empty at the first sample. If it was not, later
+    /// samples will be below the first one.
     fn start(claim: &Claim) -> Self {
         let base = Baseline::new(claim.now, 0.0, claim.room);
         Self { base, origin: claim.transit, slack: claim.room, output: 0.0 }
@@ -269,7 +269,7 @@ impl Track {
             self.base.observe(claim.now, transit, claim.queue);
             self.base.confine(transit - claim.room - tolerance, transit + tolerance);
         }
-        // A round trip without queueing leaves no doubt about the level.
+        // A round trip without queueing leaves no uncertainty about the level.
         self.slack = if claim.room <= claim.tolerance { 0.0 } else { self.slack.max(0.0) };
         self.update(claim, transit);
         true
@@ -285,7 +285,7 @@ impl Track {
         self.update(claim, transit);
     }
 
-    /// Makes the claim the new origin, at `unwrapped` us from the old one.
+    /// Makes the claim the new origin, which is `unwrapped` us from the old one.
     fn update(&mut self, claim: &Claim, unwrapped: f64) {
         self.base.shift(unwrapped);
         self.origin = claim.transit;
@@ -296,14 +296,15 @@ impl Track {
 /// Returns the tolerance of the bound, in us: [`NOISE`], or a sixteenth of the empty path's RTT if
 /// that is more, because longer paths cross more media that jitter.
 ///
-/// The tolerance depends on the smallest RTT, so a full queue does not widen it. It is also the
-/// most that a misreporting peer can gain. A controller that reacts to queues of a few
-/// milliseconds, or of a large part of the RTT, does not notice this much.
+/// The tolerance depends on the smallest RTT, so a full queue does not widen it. The tolerance is
+/// also the largest gain of a misreporting peer. It is too small to matter for a controller that
+/// reacts to queues of a few milliseconds, or of a large part of the RTT.
 fn tolerance(floor: f64) -> f64 {
     (floor / 16.0).max(micros(NOISE))
 }
 
-/// Lowers `floor` to `value` if that is smaller. Returns by how much it fell.
+/// Lowers `floor` to `value` if `value` is smaller. Returns the amount by which `floor` was
+/// lowered.
 fn lower(floor: &mut Option<f64>, value: f64) -> f64 {
     let before = floor.unwrap_or(value);
     *floor = Some(before.min(value));

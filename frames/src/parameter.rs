@@ -10,17 +10,17 @@
 //! 4  please echo: report the transit time of my packets (`paper` mode)
 //! ```
 //!
-//! An absent parameter means off. An echo needs timestamps in both directions, so 4 only comes with
-//! 1 and 2, and an endpoint that sends 1 and 2 must echo on request. The valid values are therefore
-//! 1, 2, 3 and 7. Any other value, trailing bytes, or a repeated parameter is a
+//! An absent parameter means off. An echo needs timestamps in both directions, so 4 is only valid
+//! together with 1 and 2. An endpoint that announces 1 and 2 must echo on request. The valid values
+//! are therefore 1, 2, 3 and 7. Any other value, trailing bytes, or a repeated parameter is a
 //! TRANSPORT_PARAMETER_ERROR.
 //!
 //! Each endpoint chooses the mode in which it learns *its own* forward delay, so the two directions
 //! may differ:
-//! - `lean` (3): timestamps are sent only beside ACK frames. The endpoint that wants the delay
+//! - `lean` (3): timestamps are sent only next to ACK frames. The endpoint that wants the delay
 //!   computes the transit time as timestamp - ACK delay - its own send time.
-//! - `paper` (7): the endpoint that wants the delay timestamps every packet, and the peer echoes
-//!   timestamp and transit time beside its ACK frames (Sync-TCP §3.2).
+//! - `paper` (7): the endpoint that wants the delay timestamps every packet. The peer echoes the
+//!   timestamp and the transit time next to its ACK frames (Sync-TCP §3.2).
 //!
 //! The parameter is **never remembered for 0-RTT** (RFC 9000 §7.4.1), because the frame needs 1-RTT
 //! keys and the parameters of the current handshake.
@@ -43,14 +43,14 @@ const MAX_ACK_DELAY: u64 = 0x0b;
 /// An endpoint's offer in the transport parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offer {
-    /// Reads the peer's timestamps and sends none.
+    /// The endpoint reads the peer's timestamps and sends none.
     Reads,
-    /// Sends timestamps for the peer and reads none.
+    /// The endpoint sends timestamps for the peer and reads none.
     Sends,
-    /// Sends and reads timestamps beside ACK frames.
+    /// The endpoint sends and reads timestamps next to ACK frames.
     #[default]
     Lean,
-    /// Sends a timestamp with every packet and asks for echoes.
+    /// The endpoint sends a timestamp with every packet and asks for echoes.
     Paper,
 }
 
@@ -61,7 +61,7 @@ pub enum ParameterError {
     Truncated,
     /// The parameter appears twice.
     Duplicate,
-    /// The parameter does not allow the value, or the value has trailing bytes.
+    /// The parameter does not allow this value, or the value has trailing bytes.
     Value,
 }
 
@@ -99,10 +99,9 @@ impl Offer {
         append(parameters, SYNC_TIMESTAMP_PARAMETER, self.bits());
     }
 
-    /// Returns the peer's offer in its raw transport parameters; `None` if there is none.
+    /// Returns the peer's offer from its raw transport parameters; `None` if there is none.
     ///
-    /// # Errors
-    /// Returns a [`ParameterError`] if the value under our id is malformed or repeated, or if the
+    /// Returns a [`ParameterError`] if the parameter's value is malformed or repeated, or if the
     /// parameters end too early.
     pub fn find(parameters: &[u8]) -> Result<Option<Self>, ParameterError> {
         let Some(bits) = integer(parameters, SYNC_TIMESTAMP_PARAMETER)? else { return Ok(None) };
@@ -110,7 +109,7 @@ impl Offer {
     }
 }
 
-/// Packets into which an endpoint puts its timestamps.
+/// Packets into which an endpoint writes its timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// No packets.
@@ -125,19 +124,21 @@ pub enum Placement {
 /// Result of negotiating two offers on one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Negotiated {
-    /// Packets into which we put our timestamps.
+    /// Packets into which this endpoint writes its timestamps.
     pub place: Placement,
-    /// Whether our timestamps beside ACK frames echo the peer's.
+    /// Whether this endpoint's timestamps next to ACK frames echo the peer's timestamps.
     pub echoes: bool,
-    /// Whether the peer may send timestamps; we learn our forward delay from those beside ACK
-    /// frames.
+    /// Whether the peer may send timestamps. This endpoint learns its forward delay from those next
+    /// to ACK frames.
     pub reads: bool,
-    /// Whether the peer echoes our timestamps; we learn our forward delay from the transit field.
+    /// Whether the peer echoes this endpoint's timestamps. This endpoint learns its forward delay
+    /// from the transit field of the echoes.
     pub reads_echoes: bool,
 }
 
 impl Negotiated {
-    /// Returns the result of our offer and the peer's: no timestamps if either offer is absent.
+    /// Returns the result for our offer and the peer's offer. Without one of them, there are no
+    /// timestamps.
     pub fn between(ours: Option<Offer>, peers: Option<Offer>) -> Self {
         let (Some(ours), Some(peers)) = (ours, peers) else { return Self::default() };
         let sends = ours.says(SENDS) && peers.says(READS);
@@ -183,9 +184,9 @@ pub fn ack_delay_exponent(parameters: &[u8]) -> Result<u8, ParameterError> {
     }
 }
 
-/// Returns the max_ack_delay from an endpoint's raw transport parameters: how long that endpoint
-/// may delay an ACK (RFC 9000 §18.2). The default is 25 ms. An invalid value gives the default too,
-/// because the stack closes such a connection.
+/// Returns the max_ack_delay from an endpoint's raw transport parameters: the time for which this
+/// endpoint may delay an ACK (RFC 9000 §18.2). The default is 25 ms. An invalid value also gives
+/// the default, because the stack closes such a connection.
 pub fn max_ack_delay(parameters: &[u8]) -> Duration {
     match integer(parameters, MAX_ACK_DELAY) {
         Ok(Some(millis @ 0..0x4000)) => Duration::from_millis(millis),

@@ -15,12 +15,12 @@
 //! that the receiver of the packets chooses and does not report, in units of
 //! 2^receive_timestamps_exponent microseconds. The first delta of the frame is the time since the
 //! epoch. Every later delta, also in further ranges, is the time by which that packet arrived
-//! before the previous one in the frame. So times never rise, and packets that were overtaken have
-//! ranges of their own or are omitted.
+//! before the previous one in the frame. Times therefore never rise, and packets that were
+//! overtaken have their own ranges or are omitted.
 //!
 //! Each endpoint announces what it wants to read: max_receive_timestamps_per_ack and
 //! receive_timestamps_exponent are the reader's. Both code points have the form 31N + 27, so a peer
-//! that greases may send anything under them. A value that is not an integer therefore counts as
+//! that greases may send any value for them. A value that is not an integer therefore counts as
 //! absent.
 
 use std::ops::Range;
@@ -41,39 +41,39 @@ const ACK: u8 = 0x02;
 const ACK_ECN: u8 = 0x03;
 /// Largest allowed receive_timestamps_exponent.
 const MAX_EXPONENT: u64 = 20;
-/// Largest number of ranges in a frame written here, and of timestamps in a range: the count must
+/// Largest number of ranges in a frame written here, and of timestamps in a range. The count must
 /// fit into one byte.
 const MOST: usize = 63;
 
 /// An endpoint's request: the timestamps that it wants to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveTimestamps {
-    /// Largest number of timestamps in a frame; not 0.
+    /// Largest number of timestamps in a frame, which is not 0.
     pub max_per_ack: u64,
     /// Exponent of the time unit, which is 2^exponent microseconds; at most 20.
     pub exponent: u8,
 }
 
 impl Default for ReceiveTimestamps {
-    /// Returns one timestamp per frame in units of 8 us.
+    /// Returns the default: one timestamp per frame in units of 8 us.
     ///
-    /// The one timestamp is that of the newest packet, because each frame gives one sample. 8 us is
-    /// the usual unit of the ACK delay, and far less than the time that hosts add between the
-    /// arrival of a packet and its reading. In this unit, a time takes four bytes for 2.4 hours; in
-    /// microseconds, it would for 18 min.
+    /// The timestamp is that of the newest packet, because each frame gives one sample. The unit of
+    /// 8 us is the usual unit of the ACK delay. It is far less than the time between the arrival of
+    /// a packet and its reading by a host. In this unit, a time takes four bytes for 2.4 hours. In
+    /// microseconds, it would take four bytes for only 18 min.
     fn default() -> Self {
         Self { max_per_ack: 1, exponent: 3 }
     }
 }
 
 impl ReceiveTimestamps {
-    /// Largest number of timestamps that is written into a frame, whatever the peer asks for, and
-    /// that an endpoint here asks for and reads. A stack that empties its socket at once
+    /// Largest number of timestamps that is written into a frame, whatever the peer requests. An
+    /// endpoint here also requests and reads no more. A stack that empties its socket at once
     /// acknowledges some tens of packets together.
     pub const MOST: u64 = 32;
 
     /// Returns the request with at most [`ReceiveTimestamps::MOST`] timestamps, as an endpoint here
-    /// may send it; `None` if it is invalid.
+    /// may send it. Returns `None` if the request is invalid.
     pub fn bounded(self) -> Option<Self> {
         let valid = self.max_per_ack > 0 && u64::from(self.exponent) <= MAX_EXPONENT;
         valid.then(|| Self { max_per_ack: self.max_per_ack.min(Self::MOST), ..self })
@@ -96,7 +96,7 @@ impl ReceiveTimestamps {
         }
     }
 
-    /// Returns the peer's request in its raw transport parameters; `None` if it wants no
+    /// Returns the peer's request from its raw transport parameters; `None` if the peer requests no
     /// timestamps.
     ///
     /// # Errors
@@ -120,16 +120,17 @@ impl ReceiveTimestamps {
 
 /// Result of negotiating the parameters of both endpoints on one connection.
 ///
-/// The parameters only announce what an endpoint wants to read; no parameter announces what it
-/// writes. A peer that wants to read is assumed to write as well, so its frames are expected.
-/// Frames of a peer that wants none are still read if they arrive.
+/// The parameters announce only what an endpoint wants to read. No parameter announces what an
+/// endpoint writes. A peer that wants to read is assumed to write as well, so its frames are
+/// expected. Frames of a peer that wants none are still read if they arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NegotiatedReceiveTimestamps {
-    /// Content of our frames; with `None`, our ACK frames stay unchanged.
+    /// Content of our frames. If `None`, our ACK frames stay unchanged.
     pub sends: Option<ReceiveTimestamps>,
-    /// Exponent of the time unit in the peer's frames, if we learn our forward delay from them.
+    /// Exponent of the time unit in the peer's frames; `None` unless this endpoint learns its
+    /// forward delay from them.
     pub reads: Option<u8>,
-    /// Whether we expect the peer to send such frames.
+    /// Whether this endpoint expects the peer to send such frames.
     pub expects: bool,
     /// Whether the peer may send such frames, even if they are not read. If not, close the
     /// connection with PROTOCOL_VIOLATION.
@@ -139,8 +140,8 @@ pub struct NegotiatedReceiveTimestamps {
 impl NegotiatedReceiveTimestamps {
     /// Returns the result of our parameters and the peer's.
     ///
-    /// If one of the other two frames was negotiated, it has priority and this frame is not used:
-    /// the others take 6 to 16 bytes, but this frame grows with every packet.
+    /// If one of the other two frames was negotiated, it has priority and this frame is not used.
+    /// The other frames take 6 to 16 bytes, but this frame grows with every packet.
     pub fn between(
         ours: Option<ReceiveTimestamps>,
         peers: Option<ReceiveTimestamps>,
@@ -207,8 +208,8 @@ impl<'a> AckReceiveTimestamps<'a> {
         Ok((frame, bytes.len() - cursor.rest().len()))
     }
 
-    /// Reads the frame after its type. Every timestamp takes at least one byte, so even a hostile
-    /// count ends with the payload.
+    /// Reads the part of the frame after its type. Every timestamp takes at least one byte, so even
+    /// a hostile count ends with the payload.
     pub(crate) fn read(cursor: &mut Cursor<'a>, ecn: bool) -> Result<Self, FrameError> {
         let len = cursor.rest().len();
         let ack = Ack::read(cursor, ecn)?;
@@ -219,7 +220,7 @@ impl<'a> AckReceiveTimestamps<'a> {
         for _ in 0..ranges {
             let (below, stamps) = (cursor.int()?, cursor.int()?);
             let first = ack.largest.checked_sub(below).ok_or(FrameError::Value)?;
-            // The last of n packets is n - 1 below the first.
+            // The last of n packets has a number n - 1 below that of the first.
             if stamps > first.saturating_add(1) {
                 return Err(FrameError::Value);
             }
@@ -232,8 +233,8 @@ impl<'a> AckReceiveTimestamps<'a> {
         Ok(Self { ack, count, ack_fields, ranges, bytes })
     }
 
-    /// Returns the arrival times in the order of the frame. `exponent` is the one that the frame's
-    /// reader asked for.
+    /// Returns the arrival times in the order of the frame. `exponent` is the exponent that the
+    /// frame's reader requested.
     ///
     /// The iterator ends at a time that is before the epoch or that does not fit into 64 bits,
     /// because such a time is impossible.
@@ -256,7 +257,7 @@ pub struct Receipts<'a> {
     cursor: Cursor<'a>,
     largest: u64,
     ranges: u64,
-    /// Timestamps left in this range, and packet number of the next one.
+    /// Number of timestamps left in this range, and number of the next packet.
     left: u64,
     next: u64,
     /// Time of the previous packet in the frame.
@@ -298,7 +299,7 @@ impl Iterator for Receipts<'_> {
 /// limits are those of [`encode_receipts`].
 ///
 /// Returns the frame's length. Returns `None` if no timestamp fits or if the bytes are not an ACK
-/// frame; then the frame stays unchanged, with PADDING after it.
+/// frame. In this case, the frame stays unchanged, with PADDING after it.
 pub fn add_receipts(
     bytes: &mut [u8],
     ack_len: usize,
@@ -319,8 +320,8 @@ pub fn add_receipts(
     Some(tail + len)
 }
 
-/// Does the same as [`add_receipts`], but writes `raw` in place of the timestamps, all of it or
-/// nothing. With this, tests send what no honest endpoint sends.
+/// Does the same as [`add_receipts`], but writes `raw` instead of the timestamps, either completely
+/// or not at all. With this function, tests send bytes that no honest endpoint sends.
 #[doc(hidden)]
 pub fn add_raw(bytes: &mut [u8], ack_len: usize, raw: &[u8]) -> Option<usize> {
     let tail = ack_len + TYPE_GROWTH;
@@ -342,7 +343,7 @@ fn largest_of(ack: &[u8]) -> Option<u64> {
     matches!(*ty, ACK | ACK_ECN).then(|| varint::decode(fields).map(|(largest, _)| largest))?
 }
 
-/// Gives the ACK frame at the start of `bytes` its new type.
+/// Changes the type of the ACK frame at the start of `bytes`.
 fn become_receive_timestamps(bytes: &mut [u8], ack_len: usize) {
     let ty = if bytes[0] == ACK {
         codepoints::ACK_RECEIVE_TIMESTAMPS
@@ -359,10 +360,11 @@ pub const fn growth(len: usize) -> usize {
 }
 
 /// Converts the ACK_RECEIVE_TIMESTAMPS frame at `range` back into an ACK frame with the same end.
-/// Returns how many leading bytes the caller must drop. If the frame comes first, these are the
-/// bytes by which it became shorter; otherwise the result is 0, and PADDING precedes the ACK frame.
+/// Returns the number of leading bytes that the caller must drop. If the frame comes first, this is
+/// the number of bytes by which it became shorter. Otherwise, it is 0, and PADDING precedes the ACK
+/// frame.
 ///
-/// A range without such a frame changes nothing.
+/// If there is no such frame at `range`, nothing changes.
 pub fn restore_ack(payload: &mut [u8], range: Range<usize>) -> usize {
     let start = range.start;
     let Some(bytes) = payload.get_mut(range) else { return 0 };
@@ -382,8 +384,8 @@ pub fn restore_ack(payload: &mut [u8], range: Range<usize>) -> usize {
 /// `receipts` as fit into `out` and into `wanted`, the peer's request.
 ///
 /// `receipts` must be ordered newest first, with times that never rise and packet numbers of at
-/// most `largest`. The first receipt that breaks this ends the output. Returns the length and the
-/// number of receipts written; `None` if `out` is empty.
+/// most `largest`. The output ends before the first receipt that violates these rules. Returns the
+/// length and the number of receipts written. Returns `None` if `out` is empty.
 pub fn encode_receipts(
     largest: u64,
     receipts: &[Receipt],
@@ -434,7 +436,7 @@ pub fn encode_receipts(
 /// the frame will compute.
 ///
 /// The first time is rounded up, so that no later entry has a larger time. Later deltas are rounded
-/// down; these errors do not add up, because the next delta counts from the computed time.
+/// down. These rounding errors do not add up, because the next delta counts from the computed time.
 fn delta(before: Option<u64>, micros: u64, exponent: u8) -> Option<(u64, u64)> {
     let unit = 1u64.checked_shl(exponent.into())?;
     match before {

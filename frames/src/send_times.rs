@@ -1,4 +1,4 @@
-//! Send times of our packets, kept until the peer acknowledges something newer.
+//! Send times of our packets, kept until the peer acknowledges a newer packet.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -7,9 +7,9 @@ use fathom_units::Time;
 
 /// Send times of the packets of one packet number space, for the one-way delay in `lean` mode.
 ///
-/// Only the largest newly acknowledged packet gives a delay, so everything up to a requested packet
-/// is forgotten. The memory follows the number of packets in flight, with at most
-/// [`SendTimes::LIMIT`] entries of 24 bytes. Each entry is pushed once and popped once, so
+/// Only the largest newly acknowledged packet gives a delay, so a request for a packet removes this
+/// packet and all earlier ones. The memory is proportional to the number of packets in flight, with
+/// at most [`SendTimes::LIMIT`] entries of 24 bytes. Each entry is pushed once and popped once, so
 /// recording and taking are O(1) amortised.
 #[derive(Clone, Debug, Default)]
 pub struct SendTimes {
@@ -28,21 +28,21 @@ struct Entry {
 pub struct Taken {
     /// Time when the largest packet was sent.
     pub sent: Time,
-    /// Whether a packet of the range that was not known to be acknowledged before is ack-eliciting.
+    /// Whether the range has an ack-eliciting packet that was not known to be acknowledged before.
     pub ack_eliciting: bool,
 }
 
 impl SendTimes {
-    /// Largest number of packets remembered. Beyond it, the oldest packet is forgotten.
+    /// Largest number of packets remembered. Beyond this number, the oldest packet is forgotten.
     pub const LIMIT: usize = 65_536;
 
-    /// Records that `packet` was sent at `now`. Packet numbers may skip; a number that does not
+    /// Records that `packet` was sent at `now`. Packet numbers may skip. A number that does not
     /// grow is ignored.
     pub fn record(&mut self, packet: u64, now: Time) {
         self.push(Entry { packet, at: now, ack_eliciting: true });
     }
 
-    /// Records a packet as [`SendTimes::record`] does, if the packet is not ack-eliciting.
+    /// Records a packet that is not ack-eliciting, like [`SendTimes::record`].
     pub fn record_non_eliciting(&mut self, packet: u64, now: Time) {
         self.push(Entry { packet, at: now, ack_eliciting: false });
     }
@@ -57,19 +57,19 @@ impl SendTimes {
         self.log.push_back(entry);
     }
 
-    /// Returns when `packet`, the largest of an ACK frame, was sent. Returns `None` if the packet
-    /// was never recorded, or if an ACK for it or for a newer packet came before. In the latter
-    /// case the packet is not newly acknowledged, and its delay would count twice.
+    /// Returns the send time of `packet`, the largest of an ACK frame. Returns `None` if the packet
+    /// was never recorded, or if it or a newer packet was already acknowledged. In the latter case,
+    /// the packet is not newly acknowledged, and its delay would count twice.
     ///
-    /// Call this for every ACK frame. Hostile acknowledgements of packets that were not sent change
-    /// nothing.
+    /// Call this function for every ACK frame. Hostile acknowledgements of packets that were not
+    /// sent have no effect.
     pub fn take(&mut self, packet: u64) -> Option<Time> {
         self.take_range(packet..=packet).map(|taken| taken.sent)
     }
 
     /// Does the same as [`SendTimes::take`] for the end of `range`, the newest range of an ACK
-    /// frame. Also returns whether any packet of the range is ack-eliciting, because only then is
-    /// there a sample (RFC 9002 §5.1).
+    /// frame. Also returns whether any packet of the range is ack-eliciting, because the frame
+    /// gives a sample only in this case (RFC 9002 §5.1).
     pub fn take_range(&mut self, range: RangeInclusive<u64>) -> Option<Taken> {
         let packet = *range.end();
         if self.log.back().is_none_or(|newest| packet > newest.packet) {
@@ -89,9 +89,9 @@ impl SendTimes {
         None
     }
 
-    /// Does the same as [`SendTimes::take`], for ACK frames that report arrival times of more
-    /// packets than the largest. Calls `each` for every remembered packet up to `largest`, in the
-    /// order of sending.
+    /// Does the same as [`SendTimes::take`], for ACK frames that report the arrival times of
+    /// several packets. Calls `each` for every remembered packet up to `largest`, in the order of
+    /// sending.
     pub fn take_each(&mut self, largest: u64, mut each: impl FnMut(u64, Time)) {
         if self.log.back().is_none_or(|newest| largest > newest.packet) {
             return;

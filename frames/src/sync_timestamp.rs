@@ -11,13 +11,14 @@
 //! ```
 //!
 //! All fields are in microseconds modulo 2^32 (they wrap after 71.6 min), big endian. `Transit` is
-//! a difference of two clocks that are not synchronised, so only differences between transit times
-//! mean anything. The field widths are fixed, because an adapter must know the length of the frame
-//! before its contents.
+//! a difference between two clocks that are not synchronised, so only differences between transit
+//! times are meaningful. The field widths are fixed, because an adapter must know the length of the
+//! frame before it knows the contents.
 //!
 //! Rules: the frame is allowed only in 1-RTT packets and only after [`crate::Negotiated`] allows
-//! it. A packet contains at most one; a receiver that finds more reads the first. The frame is
-//! neither ack-eliciting nor retransmitted. A frame that was not requested is a PROTOCOL_VIOLATION.
+//! it. A packet contains at most one such frame. A receiver that finds several frames reads the
+//! first one. The frame is neither ack-eliciting nor retransmitted. A frame that was not requested
+//! is a PROTOCOL_VIOLATION.
 
 use fathom_units::Time;
 
@@ -29,7 +30,7 @@ use crate::varint;
 pub struct SyncTimestamp {
     /// Time when the packet left, in microseconds modulo 2^32 on its sender's clock.
     pub sent: u32,
-    /// Report on a received packet with a timestamp. The long form has it, the short form does not.
+    /// Report on a received packet with a timestamp. Only the long form of the frame has it.
     pub echo: Option<Echo>,
 }
 
@@ -37,8 +38,8 @@ pub struct SyncTimestamp {
 /// timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// The `sent` field of that packet, in microseconds modulo 2^32 on the clock of the endpoint
-    /// that reads this report.
+    /// The `sent` field of the reported packet, in microseconds modulo 2^32 on the clock of the
+    /// endpoint that reads this report.
     pub sent: u32,
     /// Arrival minus `sent`, in microseconds modulo 2^32, measured with two clocks.
     pub transit: u32,
@@ -121,8 +122,8 @@ impl Echo {
     }
 }
 
-/// Returns `now` as the frame carries it: in microseconds modulo 2^32. Record the same `now` in
-/// [`crate::SendTimes`], or echoes will not match.
+/// Returns `now` in the format of the frame: in microseconds modulo 2^32. Record the same `now` in
+/// [`crate::SendTimes`]. Otherwise, echoes will not match.
 pub const fn stamp(now: Time) -> u32 {
     (now.as_nanos() / 1_000) as u32
 }

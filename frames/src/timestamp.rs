@@ -8,14 +8,14 @@
 //! ```
 //!
 //! The sender chooses the epoch and keeps it for a connection. Our epoch is [`Timestamp::LEAD`]
-//! units before the start of the connection. So the value takes four bytes from the first packet on
-//! (for 2.4 hours at the usual exponent of 3, and eight bytes after that). An adapter thus knows
-//! the length of the frame before it knows the time, and the value is never 0, which picoquic reads
-//! as "none".
+//! units before the start of the connection. The value therefore takes four bytes from the first
+//! packet on (for 2.4 hours at the usual exponent of 3, and eight bytes afterwards). An adapter
+//! thus knows the length of the frame before it knows the time. The value is also never 0, which
+//! picoquic reads as "none".
 //!
 //! Rules: the frame is allowed only in 1-RTT packets and only after [`crate::Timestamps`] allows
-//! it. If a packet contains several, the largest counts. The frame is neither ack-eliciting nor
-//! retransmitted. A frame that was not requested is a PROTOCOL_VIOLATION.
+//! it. If a packet contains several such frames, the largest value counts. The frame is neither
+//! ack-eliciting nor retransmitted. A frame that was not requested is a PROTOCOL_VIOLATION.
 
 use fathom_units::Time;
 
@@ -26,7 +26,8 @@ use crate::varint;
 /// Length of the frame type in bytes.
 const TYPE_LEN: usize = 2;
 
-/// Content of the frame. The order is by time, as long as the sender's clock does not step back.
+/// Content of the frame. Values are ordered by time, as long as the sender's clock does not step
+/// back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp {
     /// Value on the wire: below 2^62, in units of 2^ack_delay_exponent microseconds.
@@ -42,21 +43,22 @@ impl Timestamp {
     /// four bytes.
     pub const LEAD: u64 = 0x4000;
 
-    /// Creates the frame of a packet that left `micros` after the epoch, by an endpoint with this
-    /// `exponent`. The value is never 0.
+    /// Creates the frame of a packet that left `micros` microseconds after the epoch. `exponent` is
+    /// the sender's exponent. The value is never 0.
     pub const fn new(micros: u64, exponent: u8) -> Self {
         let scaled = if exponent < 64 { micros >> exponent } else { 0 };
         Self { scaled: if scaled == 0 { 1 } else { scaled } }
     }
 
     /// Creates the frame of a packet that leaves at `now`, a time since the start of our
-    /// connection; `exponent` is our own.
+    /// connection. `exponent` is our own exponent.
     pub const fn at(now: Time, exponent: u8) -> Self {
-        // 64 bits of nanoseconds are far fewer microseconds than a varint can hold.
+        // The microseconds in 64 bits of nanoseconds are far fewer than a varint can hold.
         Self { scaled: Self::LEAD + Self::new(now.as_nanos() / 1_000, exponent).scaled }
     }
 
-    /// Returns the microseconds modulo 2^32 since the sender's epoch; `exponent` is the sender's.
+    /// Returns the microseconds modulo 2^32 since the sender's epoch. `exponent` is the sender's
+    /// exponent.
     pub const fn micros(&self, exponent: u8) -> u32 {
         if exponent < 64 { (self.scaled << exponent) as u32 } else { 0 }
     }
@@ -88,7 +90,7 @@ impl Timestamp {
         else {
             return 0;
         };
-        // No value above 2^62 - 1 is created or decoded by this crate.
+        // This crate never creates or decodes a value above 2^62 - 1.
         if varint::encode(self.scaled, value).is_none() {
             return 0;
         }

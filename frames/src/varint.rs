@@ -7,7 +7,7 @@
 //! 11xxxxxx +7 bytes           8 bytes, up to 2^62 - 1
 //! ```
 
-/// The largest value a varint can hold.
+/// The largest value that a varint can hold.
 pub const MAX: u64 = (1 << 62) - 1;
 
 /// Returns the integer at the start of `bytes` and the number of bytes that it takes; `None` if

@@ -1,5 +1,6 @@
-//! A walker over the frames of a decrypted 0-RTT or 1-RTT payload (RFC 9000 §12.4, §19). With it,
-//! an adapter can remove our frames before the stack, which does not know them, reads the rest.
+//! A walker over the frames of a decrypted 0-RTT or 1-RTT payload (RFC 9000 §12.4, §19). With
+//! the walker, an adapter can remove our frames before the stack reads the remaining payload. The
+//! stack does not know our frames.
 //!
 //! The walker knows every frame of RFC 9000, DATAGRAM (RFC 9221), ACK_FREQUENCY and IMMEDIATE_ACK
 //! (draft-ietf-quic-ack-frequency), SYNC_TIMESTAMP, TIMESTAMP (draft-huitema-quic-ts) and
@@ -20,7 +21,7 @@ use crate::sync_timestamp::SyncTimestamp;
 use crate::timestamp::Timestamp;
 use crate::varint;
 
-/// One frame; a run of PADDING counts as one frame.
+/// One frame. A run of PADDING counts as one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Frame type.
@@ -35,15 +36,15 @@ pub struct Frame<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Content<'a> {
-    /// ACK or ACK_ECN.
+    /// Content of an ACK or ACK_ECN frame.
     Ack(Ack<'a>),
-    /// Our own SYNC_TIMESTAMP frame.
+    /// Content of our own SYNC_TIMESTAMP frame.
     SyncTimestamp(SyncTimestamp),
-    /// The TIMESTAMP frame of draft-huitema-quic-ts.
+    /// Content of a TIMESTAMP frame of draft-huitema-quic-ts.
     Timestamp(Timestamp),
-    /// An ACK frame that also reports when packets arrived.
+    /// Content of an ACK frame that also reports the arrival times of packets.
     AckReceiveTimestamps(AckReceiveTimestamps<'a>),
-    /// Any other frame; only its length is checked.
+    /// Any other frame, of which only the length is checked.
     Other,
 }
 
@@ -56,12 +57,12 @@ impl Frame<'_> {
     }
 }
 
-/// Error: a payload cannot be walked to its end.
+/// Error of a payload that cannot be walked to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// Start of the frame that could not be read.
     pub offset: usize,
-    /// Error in that frame.
+    /// Error in the frame that could not be read.
     pub error: FrameError,
 }
 
@@ -149,7 +150,7 @@ impl<'a> Cursor<'a> {
         Ok((ty, Content::Other))
     }
 
-    /// Skips a STREAM frame (§19.8). Bits of the type say whether an offset (4) and a length (2)
+    /// Skips a STREAM frame (§19.8). Bits of its type tell whether an offset (4) and a length (2)
     /// follow.
     #[inline]
     fn stream(&mut self, ty: u64) -> Result<(), FrameError> {
@@ -169,9 +170,9 @@ impl<'a> Cursor<'a> {
             // CRYPTO; NEW_TOKEN
             0x06 => self.int().and_then(|_| self.block()),
             0x07 => self.block(),
-            // With one integer: MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED,
-            // RETIRE_CONNECTION_ID. With a stream id before it: MAX_STREAM_DATA,
-            // STREAM_DATA_BLOCKED.
+            // Frames with one integer are MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED and
+            // RETIRE_CONNECTION_ID. In MAX_STREAM_DATA and STREAM_DATA_BLOCKED, a stream id
+            // precedes the integer.
             0x10 | 0x12 | 0x13 | 0x14 | 0x16 | 0x17 | 0x19 => self.ints(1),
             0x11 | 0x15 => self.ints(2),
             0x18 => self.new_connection_id(),
@@ -179,7 +180,7 @@ impl<'a> Cursor<'a> {
             0x1a | 0x1b => self.skip(8),
             // CONNECTION_CLOSE: error code, frame type (0x1c only), reason
             0x1c | 0x1d => self.ints(if ty == 0x1c { 2 } else { 1 }).and_then(|()| self.block()),
-            // DATAGRAM: extends to the end of the payload, or has a length
+            // A DATAGRAM frame extends to the end of the payload or has a length.
             0x30 => self.swallow(),
             0x31 => self.block(),
             // ACK_FREQUENCY
@@ -188,8 +189,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips NEW_CONNECTION_ID (§19.15): the connection id has 1 to 20 bytes, and the reset token
-    /// after it has 16.
+    /// Skips NEW_CONNECTION_ID (§19.15). The connection id has 1 to 20 bytes, and the reset token
+    /// after it has 16 bytes.
     fn new_connection_id(&mut self) -> Result<(), FrameError> {
         self.ints(2)?;
         let len = *self.rest.first().ok_or(FrameError::Truncated)?;
@@ -200,12 +201,13 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Removes the frame at `range` from `payload`. Returns how many leading bytes the caller must
-/// drop. If the frame comes first, this is its length; otherwise it is 0, and PADDING replaces the
-/// frame.
+/// Removes the frame at `range` from `payload`. Returns the number of leading bytes that the caller
+/// must drop. If the frame comes first, this is its length. Otherwise, it is 0, and PADDING
+/// replaces the frame.
 ///
 /// A payload never becomes empty, because an empty payload would be a PROTOCOL_VIOLATION
-/// (RFC 9000 §12.4): a lone frame becomes PADDING. A range outside the payload changes nothing.
+/// (RFC 9000 §12.4). If the frame is the only one, it becomes PADDING. A range outside the
+/// payload has no effect.
 pub fn remove(payload: &mut [u8], range: Range<usize>) -> usize {
     if range.start == 0 && range.end < payload.len() {
         return range.end;

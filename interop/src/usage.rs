@@ -1,7 +1,7 @@
 //! Command-line errors of both programs.
 
-/// Prints help or version and returns `None`. For an error, returns one line that refers to
-/// `program --help`.
+/// Prints the help or the version, and returns `None`. For an error, returns one line that refers
+/// to `program --help`.
 pub fn usage(e: &clap::Error, program: &str) -> Option<String> {
     if !e.use_stderr() {
         let _ = e.print();

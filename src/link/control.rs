@@ -1,5 +1,5 @@
-//! `fathom link --control`: a Unix socket that accepts commands of one line while the link runs.
-//! Also `fathom link ctl`, which sends them.
+//! `fathom link --control`: a Unix socket that accepts one-line commands while the link runs. Also
+//! `fathom link ctl`, which sends these commands.
 //!
 //! A process that can open the socket can change the link, so only the owner can open it. The
 //! numbers of clients and waiting commands, the length of lines and the time for answers are
@@ -20,16 +20,17 @@ use fathom_netsim::relay::{COMMANDS, Reply, Request};
 use super::report;
 use crate::{Failure, output};
 
-/// Maximum number of clients at once.
+/// Maximum number of simultaneous clients.
 const MOST_CLIENTS: usize = 4;
 /// Maximum length of a command in bytes.
 const LONGEST_LINE: u64 = 256;
 /// Maximum number of commands that wait for the link.
 const MOST_WAITING: usize = 16;
-/// Maximum time between a client's commands, and maximum time in which it must read an answer.
+/// Maximum time between two commands of a client. It is also the maximum time for a client to read
+/// an answer.
 const SILENT: Duration = Duration::from_secs(60);
 const SLOW: Duration = Duration::from_secs(2);
-/// Maximum time for the link to answer. It looks for commands at least every 50 ms.
+/// Maximum time for the link to answer. The link looks for commands at least every 50 ms.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// A control socket in the file system. Dropping this value removes the socket.
@@ -41,7 +42,7 @@ pub(super) struct ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // Another link may have put its socket there meanwhile.
+        // In the meantime, another link may have created its socket at this path.
         if std::fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -69,7 +70,7 @@ pub(super) fn listen(path: &Path) -> Result<(ControlSocket, Receiver<Request>), 
     Ok((socket, waiting))
 }
 
-/// Removes an abandoned socket, which no process listens on.
+/// Removes an abandoned socket, on which no process listens.
 ///
 /// # Errors
 /// Returns an error if something else is at `path`, or if the socket cannot be removed.
@@ -93,7 +94,7 @@ fn make_room(path: &Path) -> Result<(), Invalid> {
     }
 }
 
-/// Creates the socket in a private folder and moves it to `path` when only its owner can open it.
+/// Creates the socket in a private folder, and moves it to `path` once only its owner can open it.
 /// Also returns its inode number.
 fn bind(path: &Path) -> io::Result<(UnixListener, u64)> {
     let folder =
@@ -111,7 +112,7 @@ fn accept(listener: &UnixListener, requests: &SyncSender<Request>) {
     let clients = Arc::new(AtomicUsize::new(0));
     for client in listener.incoming() {
         let Ok(mut client) = client else {
-            // No descriptor is free; one may be later.
+            // No descriptor is free, but one may become free later.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
@@ -126,7 +127,7 @@ fn accept(listener: &UnixListener, requests: &SyncSender<Request>) {
         }
         let (requests, counted) = (requests.clone(), Arc::clone(&clients));
         let talks = std::thread::Builder::new().spawn(move || {
-            // A client that leaves, is silent or does not read ends only its own connection.
+            // If a client leaves, is silent or does not read, only its own connection ends.
             let _ = talk(&client, &requests);
             counted.fetch_sub(1, Ordering::Relaxed);
         });
@@ -150,7 +151,7 @@ fn talk(client: &UnixStream, requests: &SyncSender<Request>) -> io::Result<()> {
             return Ok(());
         }
         if line.len() as u64 > LONGEST_LINE {
-            // The rest of the line would be taken for a command.
+            // Close the connection, because the rest of the line would be taken for a command.
             return writeln!(
                 writer,
                 "error: a command has at most {LONGEST_LINE} bytes; write a shorter one"

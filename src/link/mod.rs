@@ -111,7 +111,7 @@ fn relay(args: &Args, listen: SocketAddr, to: &str) -> Result<(), Failure> {
     let to = resolve(to)?;
     let stop = signals::stop()?;
     let mut relay = Relay::bind(listen, to, spec).map_err(Failure::input)?;
-    // Removed when the link ends.
+    // The socket is removed when the link ends.
     let mut _socket = None;
     if let Some(path) = &args.control {
         let (socket, requests) = control::listen(path)?;

@@ -1,4 +1,4 @@
-//! Reports of `fathom link`: a line while it runs, a table and JSON at the end.
+//! Reports of `fathom link`: a line while the link runs, and a table and JSON at the end.
 
 use std::time::Duration;
 

@@ -9,8 +9,8 @@ use maud::{Markup, html};
 
 use super::report::{OMISSION, QUANTILES, bits, ms, percentile, phases, table};
 
-/// Returns the page. `load` describes the run in one line, and `waited` how long it continued after
-/// its measured time.
+/// Returns the page. `load` describes the run in one line. `waited` describes how long the run
+/// continued after its measured time.
 pub(super) fn html(
     load: &str,
     urls: &[String],
@@ -138,8 +138,8 @@ fn times(outcome: &LoadReport) -> Grid {
     }
 }
 
-/// Minimum number of times for the curve of a phase: with fewer, the table says more. The first
-/// phase always has a curve.
+/// Minimum number of times for the curve of a phase. With fewer times, the table is more
+/// informative. The first phase always has a curve.
 const ENOUGH: u64 = 100;
 
 /// Returns a plot of the fraction of times that took no longer, by phase.
@@ -161,8 +161,8 @@ fn distribution(outcome: &LoadReport) -> Markup {
     html! { h2 { "Distribution of times" } (figure("Distribution of times", &drawn)) }
 }
 
-/// Returns a plot of responses and failures per second over the measured time, or nothing if there
-/// are fewer than two bins or no responses.
+/// Returns a plot of responses and failures per second over the measured time. The plot is empty if
+/// there are fewer than two bins or no responses.
 fn rate(outcome: &LoadReport) -> Markup {
     let width = outcome.over_time.width().as_secs_f64();
     let bins: Vec<_> = outcome.over_time.within(outcome.window).collect();

@@ -103,8 +103,8 @@ fn requests(lines: &mut Lines, outcome: &LoadReport) {
 
 pub(super) fn phases(outcome: &LoadReport) -> Vec<(&'static str, &LatencyHistogram)> {
     let phases = &outcome.phases;
-    // A closed loop has no intended start times. Its response times would be its service times,
-    // under a name that promises more.
+    // A closed loop has no intended start times. Its response times would be the same as its
+    // service times, under a name that promises more.
     let response = outcome.open_loop.then_some(("response", &phases.response));
     let others = [
         ("service", &phases.service),
@@ -114,7 +114,7 @@ pub(super) fn phases(outcome: &LoadReport) -> Vec<(&'static str, &LatencyHistogr
     response.into_iter().chain(others).collect()
 }
 
-/// Returns a percentile if at least ten samples lie beyond it, as in every table.
+/// Returns a percentile if at least ten samples lie beyond it, which is the rule of all tables.
 pub(super) fn percentile(times: &LatencyHistogram, part: f64) -> Option<Duration> {
     times.quantile(part).filter(|_| times.count() >= samples_for(part))
 }

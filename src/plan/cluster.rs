@@ -1,5 +1,4 @@
-//! Reads a task's part of the work and its number of cores from the environment variables of a
-//! cluster.
+//! Reads the part and the number of cores of a task from the environment variables of a cluster.
 
 use std::num::NonZero;
 
@@ -18,12 +17,12 @@ const INSTEAD: &str = "or name the part, such as --part 2/5 (--part 1/1 is all r
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) part: Part,
-    /// Kind of the array, as named in messages.
+    /// Kind of the array, for use in messages.
     pub(super) of: &'static str,
 }
 
-/// Returns the array task of this process, according to the environment; `None` if the process is
-/// not in an array.
+/// Returns the array task of this process, according to the environment. Returns `None` if the
+/// process is not part of an array.
 ///
 /// # Errors
 /// Returns an error if the environment does not determine the part.
@@ -59,7 +58,7 @@ fn slurm(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
         None => 1,
     };
     let index = id.checked_sub(min).filter(|off| off % step == 0).map(|off| off / step);
-    // In a list with gaps, the number of tasks before this one is unknown.
+    // If the list has gaps, the number of tasks before this one is unknown.
     let even =
         max.checked_sub(min).is_some_and(|span| span % step == 0 && span / step + 1 == count);
     index.filter(|_| even).and_then(|index| Part::new(index + 1, count)).ok_or_else(|| {
@@ -90,11 +89,12 @@ fn kubernetes(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
     })
 }
 
-/// Returns the number of cores that Slurm gave this task; `None` outside Slurm, where the standard
-/// library's count respects cgroup limits and affinity.
+/// Returns the number of cores that Slurm gave this task. Returns `None` outside Slurm, where the
+/// standard library's count respects cgroup limits and affinity.
 pub(super) fn cores(env: &dyn Fn(&str) -> Option<String>) -> Option<NonZero<usize>> {
     env("SLURM_JOB_ID")?;
-    // Slurm sets the first only on request; the second is the number of cores of the batch step.
+    // Slurm sets the first variable only on request. The second one is the number of cores of the
+    // batch step.
     ["SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE"]
         .iter()
         .find_map(|name| env(name)?.trim().parse().ok())

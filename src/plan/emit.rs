@@ -17,18 +17,18 @@ pub(super) enum Engine {
     K8s,
 }
 
-/// Work of the array, as the command line gives it.
+/// Work of the array, as given on the command line.
 pub(super) struct Job<'a> {
     pub(super) study: &'a Study,
     pub(super) runs: &'a [StudyRun],
     /// Name or file of the study, as given.
     pub(super) plan: &'a Path,
-    /// Text of the study if it is a file.
+    /// Text of the study; `None` unless the study is a file.
     pub(super) file: Option<&'a str>,
     /// Options that select runs, as words of a command line.
     pub(super) words: Vec<String>,
     pub(super) results: &'a Location,
-    /// Number of tasks; `None` derives it from the estimate.
+    /// Number of tasks; `None` if it is derived from the estimate.
     pub(super) tasks: Option<NonZero<usize>>,
     /// Cores of each task.
     pub(super) cores: NonZero<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Job<'a> {
 const TASK_SECONDS: f64 = 600.0;
 /// Maximum number of tasks if `--tasks` is not given.
 const MOST_TASKS: usize = 100;
-/// Maximum size of a study in a manifest, in bytes: Kubernetes allows 1 MiB for all data.
+/// Maximum size in bytes of a study in a manifest. Kubernetes allows 1 MiB for all data.
 const LARGEST_STUDY: usize = 900_000;
 
 /// Estimated resources of a task.
@@ -46,10 +46,10 @@ struct Needs {
     tasks: usize,
     /// CPU time of all tasks in seconds.
     cpu_seconds: f64,
-    /// Memory of a task in MB: twice the estimate, at least 512.
+    /// Memory of a task in MB. It is twice the estimate, and at least 512.
     memory_mb: u64,
-    /// Time limit of a task in minutes: four times the estimate, because parts differ in length; at
-    /// least 10.
+    /// Time limit of a task in minutes. It is four times the estimate, because parts differ in
+    /// length, and at least 10.
     minutes: u64,
 }
 
@@ -67,7 +67,7 @@ impl Job<'_> {
     fn needs(&self) -> Needs {
         let costs: Vec<(&StudyRun, Estimate)> =
             self.runs.iter().map(|run| (run, estimate(&run.scenario))).collect();
-        // A run in real time takes its full duration and has the machine to itself.
+        // A run in real time takes its full duration and needs the whole machine.
         let seconds = |(run, cost): &(&StudyRun, Estimate)| {
             if run.scenario.backend.is_virtual() {
                 cost.cpu_seconds / self.cores.get() as f64
@@ -94,7 +94,7 @@ impl Job<'_> {
         }
     }
 
-    /// Returns the words of `plan VERB STUDY ...`; VERB is for example `run`.
+    /// Returns the words of `plan VERB STUDY ...`, where VERB is for example `run`.
     fn command(&self, verb: &str, plan: &str, results: &str) -> Vec<String> {
         let words = ["plan", verb, plan].map(str::to_owned).into_iter();
         words
@@ -318,8 +318,8 @@ fn shell_word(word: &str) -> String {
     }
 }
 
-/// Returns `fathom-STUDY` as a Kubernetes name: lower case letters, digits and dashes, at most 52
-/// characters, so that pod names derived from it fit too.
+/// Returns `fathom-STUDY` as a Kubernetes name. It has lower case letters, digits and dashes, and
+/// at most 52 characters, so that pod names derived from it also fit.
 fn dns_label(study: &str) -> String {
     let label: String = study
         .chars()

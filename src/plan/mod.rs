@@ -205,8 +205,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Maximum length of a line of the answer, in characters.
 const WIDTH: usize = 100;
 
-/// Returns the answer of a study, wrapped and followed by an empty line; an empty string if there
-/// is no answer.
+/// Returns the answer of a study, wrapped and followed by an empty line. Returns an empty string if
+/// there is no answer.
 fn headline(study: &Study, results: &[study::StudyRunResult]) -> String {
     let lines = study::headline(study, results);
     let lines: Vec<String> =
@@ -214,10 +214,10 @@ fn headline(study: &Study, results: &[study::StudyRunResult]) -> String {
     if lines.is_empty() { String::new() } else { lines.join("\n") + "\n\n" }
 }
 
-/// Returns the part of the runs for this process: the part of `--part` or, in an array of tasks,
-/// the part of this task. `None` stands for all runs.
+/// Returns the part of the runs for this process. It is the part of `--part` or, in an array of
+/// tasks, the part of this task. `None` means all runs.
 fn part_of(options: &PartOptions, runs: usize) -> Result<Option<Part>, Failure> {
-    // Execute runs that are named by fingerprint in any task.
+    // Runs that are named by fingerprint are executed in any task.
     if options.part.is_some() || options.all.names_runs() {
         return Ok(options.part);
     }
@@ -303,7 +303,7 @@ fn list() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Returns the name under which the results of a plan are stored, and the plan's text.
+/// Returns the name under which a plan's results are stored, and the text of the plan.
 fn read(plan: &Path) -> Result<(String, String), Failure> {
     let name = plan.to_str().unwrap_or_default();
     if let (false, Some(text)) = (plan.exists(), shipped(name)) {

@@ -113,10 +113,11 @@ pub(super) fn list(listing: &Listing) -> Result<(), Failure> {
     output::print(&listed.iter().map(line).collect::<String>())
 }
 
-/// Maximum number of runs without a result whose reason is printed; `--json` has all.
+/// Maximum number of runs without a result whose reason is printed. `--json` lists all of them.
 const SHOWN: usize = 20;
 
-/// Prints the number of runs in each state, and the reasons of failed, broken and running ones.
+/// Prints the number of runs in each state. Also prints the reasons of failed, broken and running
+/// runs.
 ///
 /// # Errors
 /// Returns an error if not all runs are done.

@@ -1,6 +1,6 @@
 //! Progress of a study on standard error. A terminal shows a bar for each run in progress and one
-//! for all runs. Otherwise, a line is printed for each finished run, and regular lines while runs
-//! take long.
+//! bar for all runs. Otherwise, a line is printed for each finished run, and a line at regular
+//! intervals while runs take long.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::progress::Heartbeat;
 pub(crate) struct Watcher {
     /// Whether bars are drawn, because standard error is a terminal.
     terminal: bool,
-    /// Prints regular lines while no run ends; silent on a terminal.
+    /// Printer of regular lines while no run ends. It is silent on a terminal.
     heartbeat: Heartbeat,
     state: Arc<Mutex<State>>,
     ticker: Option<std::thread::JoinHandle<()>>,
@@ -29,9 +29,9 @@ struct State {
     whole: Option<ProgressBar>,
     /// Bars and counters of the runs in progress, by label.
     running: HashMap<String, (ProgressBar, Arc<AtomicU64>)>,
-    /// Runs that ended or failed.
+    /// Number of runs that ended or failed.
     done: usize,
-    /// Runs to execute, including those that are done.
+    /// Number of runs to execute, including those that are done.
     left: usize,
     over: bool,
 }

@@ -2,9 +2,9 @@
 //! of each controller on each class and on all clients together, the recommended controller, and
 //! the share of clients for whom it matters.
 //!
-//! For all clients together, the logarithm of a controller's ratio to the current controller is
-//! averaged over the classes by their shares, for each seed. These averages have a mean and
-//! Student's 95% interval, like the ratios of a single class.
+//! The effect on all clients is computed for each seed: the logarithm of a controller's ratio to
+//! the current controller is averaged over the classes, weighted by their shares. The mean over the
+//! seeds has Student's 95% interval, like the ratio of a single class.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,8 @@ use serde::Serialize;
 
 use crate::scenario::Scenario;
 
-/// Change from the current controller, in percent of the measure; below zero is better.
+/// Change from the current controller, in percent of the measure's value; a negative change is
+/// better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
     /// Mean change.
@@ -37,12 +38,12 @@ impl Effect {
         }
     }
 
-    /// Returns whether the whole interval is better than the current controller.
+    /// Returns whether every value in the interval is better than the current controller's value.
     pub fn is_better(&self) -> bool {
         self.interval_percent.is_some_and(|(_, high)| high < 0.0)
     }
 
-    /// Returns whether the whole interval is worse than the current controller.
+    /// Returns whether every value in the interval is worse than the current controller's value.
     pub fn is_worse(&self) -> bool {
         self.interval_percent.is_some_and(|(low, _)| low > 0.0)
     }
@@ -59,12 +60,12 @@ impl Effect {
 pub struct InClass {
     /// Name of the controller.
     pub controller: String,
-    /// Value of the measure, with half of its interval.
+    /// Value of the measure, with half the width of its 95% interval.
     pub value: Option<(f64, Option<f64>)>,
     /// Change from the current controller; `None` for the current controller itself and for a
     /// controller without results.
     pub effect: Option<Effect>,
-    /// Whether the controller may be the best as well as the first one in the ranking.
+    /// Whether the controller may be as good as the first one in the ranking.
     pub tied: bool,
     /// Logarithm of the ratio to the current controller, by seed; differences in percentage points
     /// if the measure has no ratios.
@@ -93,9 +94,9 @@ pub struct Overall {
     /// Change from the current controller; `None` for the current controller itself and for a
     /// controller without results in a class.
     pub effect: Option<Effect>,
-    /// Share of the clients for whom the whole interval is better.
+    /// Share of the clients for whom the controller is better over its whole interval.
     pub better_for: f64,
-    /// Share of the clients for whom the whole interval is worse.
+    /// Share of the clients for whom the controller is worse over its whole interval.
     pub worse_for: f64,
     /// Whether the controller cannot be distinguished from the first one.
     pub tied: bool,
@@ -110,9 +111,10 @@ pub struct Advice {
     pub measure: &'static str,
     /// Unit of the measure.
     pub unit: &'static str,
-    /// Recommended controller, if one is better over all clients by its whole interval.
+    /// Recommended controller; `None` unless one is better for all clients together, over its whole
+    /// interval.
     pub take: Option<String>,
-    /// Share of the clients for whom the controller is better by its whole interval.
+    /// Share of the clients for whom the recommended controller is better over its whole interval.
     pub matters_for: f64,
     /// Options for `fathom serve`.
     pub flags: String,
@@ -220,7 +222,7 @@ fn conclude(
             .is_some_and(|e| e.interval_percent.is_some() && !e.is_worse() && !e.is_better());
     }
     let overall: Vec<Overall> = all.into_iter().map(|(overall, _)| overall).collect();
-    // Keep the current controller unless another is better by its whole interval.
+    // Keep the current controller unless another one is better over its whole interval.
     let best = overall.iter().find(|o| o.effect.is_some_and(|effect| effect.is_better()));
     let take = best.map(|best| best.controller.clone());
     let matters_for = best.map_or(0.0, |best| best.better_for);
@@ -229,7 +231,7 @@ fn conclude(
     Advice { scenario, measure, unit, take, matters_for, flags, overall, classes }
 }
 
-/// Returns whether two names mean the same controller; the laboratory writes names in full.
+/// Returns whether two names mean the same controller. The laboratory writes names in full.
 pub(crate) fn same(label: &str, name: &str) -> bool {
     label == name || fathom_cc::catalogue::parse(name).is_ok_and(|config| config.spec() == label)
 }
@@ -240,8 +242,8 @@ fn label<'a>(classes: &'a [ClassAdvice], name: &str) -> Option<&'a str> {
     ranking.iter().map(|r| r.controller.as_str()).find(|label| same(label, name))
 }
 
-/// Returns the mean over the classes by their shares, for each seed; `None` if a class has no
-/// results.
+/// Returns, for each seed, the mean over the classes weighted by their shares; `None` if a class
+/// has no results.
 fn over_classes(classes: &[ClassAdvice], controller: &str) -> Option<Vec<(u64, f64)>> {
     let of: Vec<(f64, &Vec<(u64, f64)>)> = (classes.iter())
         .map(|class| {
@@ -259,7 +261,8 @@ fn over_classes(classes: &[ClassAdvice], controller: &str) -> Option<Vec<(u64, f
     (!all.is_empty()).then_some(all)
 }
 
-/// Returns the effect from logarithms of ratios by seed, or from differences in percentage points.
+/// Computes the effect from the logarithm of each seed's ratio, or from each seed's difference in
+/// percentage points.
 fn effect(by_seed: &[(u64, f64)], points: bool) -> Option<Effect> {
     let values: Vec<f64> = by_seed.iter().map(|(_, value)| *value).collect();
     let mean = Estimate::of(&values)?;

@@ -16,8 +16,8 @@ const LEAST_BINS: f64 = 8.0;
 const LEAST_SAMPLES: f64 = 5.0;
 /// Minimum number of packets in the queue throughout a window in which the link was never idle.
 const STANDING: f64 = 2.0;
-/// Differences of round trips that are treated as noise (our choice): timers and the other end's
-/// processing.
+/// Difference between round-trip times in milliseconds that is treated as noise from timers and
+/// from the other end's processing (our choice).
 const NOISE_MS: f64 = 0.5;
 const NOISE_PART: f64 = 0.02;
 
@@ -97,7 +97,8 @@ impl RateSource {
     }
 }
 
-/// Delivery rate of a connection from its windows, in bytes per second without IP and UDP headers.
+/// Delivery rate of a connection, computed from its windows, in bytes per second without IP and UDP
+/// headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Delivered {
     /// Median over the windows with a standing queue throughout.
@@ -137,7 +138,7 @@ impl Bins {
         self.bins.iter().map(of).sum()
     }
 
-    /// Discards the round trips so far.
+    /// Discards the round trips recorded so far.
     pub(crate) fn forget_round_trips(&mut self) {
         self.bins.iter_mut().for_each(|bin| bin.rtt = None);
     }
@@ -213,8 +214,8 @@ impl Bins {
     }
 }
 
-/// Returns whether a round trip of `above` ms over the base is a queue rather than noise, if a
-/// packet takes `packet_ms`.
+/// Returns whether a round trip that exceeds the base by `above` ms indicates a queue rather than
+/// noise. `packet_ms` is the transmission time of a packet.
 pub(crate) fn is_queue(above: f64, base: f64, packet_ms: f64) -> bool {
     above >= (STANDING * packet_ms).max(NOISE_MS + NOISE_PART * base)
 }

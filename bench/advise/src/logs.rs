@@ -1,4 +1,4 @@
-//! Logs and tables as observations.
+//! Conversion of logs and tables to observations.
 
 use std::path::{Path, PathBuf};
 
@@ -40,8 +40,7 @@ impl Observed {
     /// Reads logs and tables. A folder stands for all logs and tables in it. `bytes` is called with
     /// the number of additional bytes read.
     ///
-    /// # Errors
-    /// Returns an error if a file is neither a log nor a table, cannot be read, or if no file
+    /// Returns an error if a file cannot be read, if it is neither a log nor a table, or if no file
     /// contains a connection or response.
     pub fn read(paths: &[PathBuf], bytes: &mut dyn FnMut(u64)) -> Result<Self, AnalyzeError> {
         let mut all = Self::default();
@@ -83,8 +82,8 @@ impl Observed {
         Ok(all)
     }
 
-    /// Returns stack and controller if all logs are from one `fathom serve`, whose title is
-    /// `fathom serve: quinn with cubic`.
+    /// Returns the stack and the controller if all logs are from one `fathom serve` process. The
+    /// title of its logs is, for example, `fathom serve: quinn with cubic`.
     pub fn served_by(&self) -> Option<(&str, &str)> {
         let [title] = &self.titles[..] else { return None };
         title.strip_prefix("fathom serve: ")?.split_once(" with ")
@@ -172,8 +171,8 @@ impl Observed {
     }
 }
 
-/// Returns the connections of a table of connections, and whether there were more than are kept;
-/// `None` if the file is not such a table.
+/// Returns the connections of a table, and whether the table has more connections than are kept;
+/// `None` if the file is not a table of connections.
 fn table_of_connections(input: &Input) -> Option<Result<(Vec<Observation>, bool), FileError>> {
     let head = input.begins().split_inclusive(|b| *b == b'\n').next()?;
     if head.starts_with(b"{") || head.starts_with(b"[") || head.starts_with(b"\x1e") {

@@ -47,7 +47,8 @@ pub struct Observation {
     /// Fraction of the packets lost while the queue was short, which means lost by the path and not
     /// by its queue.
     pub random_loss: Option<f64>,
-    /// Longest queue in bytes, if packets were lost at it and the path has no random loss.
+    /// Maximum length of the queue in bytes, if the queue dropped packets and the path has no
+    /// random loss.
     pub queue_bytes: Option<f64>,
     /// Bytes delivered.
     pub bytes: u64,
@@ -89,7 +90,7 @@ pub struct Observer {
     latest: Option<f64>,
     /// Smoothed round trip, used if the log has no samples.
     smoothed: Option<f64>,
-    /// Packets acknowledged and lost, by the latest round trip at the time.
+    /// Packets acknowledged and lost, grouped by the round trip that was the latest at that time.
     by_rtt: BTreeMap<i32, Weight>,
     window: Option<f64>,
     counted_bytes: Option<f64>,

@@ -10,7 +10,7 @@ use crate::advice::{Advice, Effect, InClass, Overall, same};
 use crate::profile::{Class, Profile, SHOWN, Spread};
 use crate::scenario::Scenario;
 
-/// Number of controllers above which some of the 95% intervals may miss by chance.
+/// Number of controllers above which some of the 95% intervals may miss the true value by chance.
 const MANY: usize = 6;
 
 /// Lists the caveats of a profile, to be read before its numbers are used.
@@ -60,8 +60,8 @@ pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> 
     lines
 }
 
-/// Plausible ranges of round trips in milliseconds and of rates in bits per second for clients on
-/// networks: longer than within a rack, and not slower than GPRS.
+/// Plausible ranges for clients on networks: round trips in milliseconds, longer than within a
+/// rack, and rates in bits per second, no lower than those of GPRS.
 const ROUND_TRIPS: std::ops::Range<f64> = 0.1..10_000.0;
 const RATES: std::ops::Range<f64> = 20e3..100e9;
 

@@ -56,7 +56,8 @@ pub struct Class {
     pub measured: usize,
     /// Median base round trip in milliseconds.
     pub rtt_ms: f64,
-    /// Median rate in bits per second; if no rate is known, of the highest observed rates.
+    /// Median rate in bits per second, or the median of the highest observed rates if no rate is
+    /// known.
     pub rate_bps: f64,
     /// Random loss of the paths, as a fraction of the packets.
     pub loss: f64,
@@ -191,8 +192,8 @@ fn class(group: &[Point<'_>], [rtt, rate]: [f64; 2], all: usize) -> Class {
     }
 }
 
-/// Splits groups of points in two, each time where the split makes the groups tightest (least
-/// squares of logarithms), as long as both sides are large enough and far enough apart.
+/// Splits groups of points in two, repeatedly. Each split minimises the squared distances of the
+/// logarithms within the two groups, and both groups must be large enough and far enough apart.
 fn split(points: Vec<Point<'_>>, most: usize) -> Vec<Vec<Point<'_>>> {
     let least = ((LEAST_SHARE * points.len() as f64).ceil() as usize).max(1);
     let mut groups = vec![points];

@@ -22,7 +22,7 @@ const LOAD: &str = "10%";
 const BYTES_PER_RUN: f64 = 50e6;
 /// Minimum and maximum number of views in a run: enough for a mean, few enough to wait for.
 const VIEWS: (f64, f64) = (2.0, 100.0);
-/// Loss below this fraction is ignored, because a run would not show it.
+/// Fraction of lost packets below which loss is ignored, because a run would not show its effect.
 const LEAST_LOSS: f64 = 0.0002;
 /// Bytes of a full packet on the wire, to express queues in packets.
 const PACKET: f64 = 1_420.0;

@@ -47,7 +47,7 @@ pub(crate) fn read(from: impl BufRead) -> Result<(Vec<Observation>, bool), Table
     Ok((all, false))
 }
 
-/// Places of the columns.
+/// Positions of the columns.
 struct Columns {
     rtt: usize,
     rate: Option<usize>,

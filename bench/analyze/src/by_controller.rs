@@ -271,7 +271,7 @@ fn thinned(pieces: &[Vec<f64>]) -> Vec<Vec<f64>> {
     pieces.iter().map(|values| values.iter().copied().filter(|_| is_kept()).collect()).collect()
 }
 
-/// Measures a statistic of pieces, one piece per connection, with intervals from resampling
+/// Measures a statistic of pieces, one piece per connection. The intervals come from resampling
 /// `drawn`.
 fn measure<T>(
     name: String,

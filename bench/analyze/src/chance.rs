@@ -13,7 +13,7 @@ const ROTATIONS: u32 = 1_999;
 /// intervals wider, never narrower.
 pub(super) const VALUES: usize = 20_000;
 /// Number of blocks into which a series is cut for resampling. Neighbouring values are similar, so
-/// single values would make intervals too narrow.
+/// resampling single values would make intervals too narrow.
 const BLOCKS: usize = 50;
 /// Minimum number of pieces for a bootstrap interval; with fewer it would be too narrow.
 const PIECES: usize = 10;
@@ -22,8 +22,8 @@ pub(super) fn rng() -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(1)
 }
 
-/// Returns the 95% interval of a proportion, after Clopper and Pearson; never too narrow for
-/// independent trials.
+/// Returns the 95% interval of a proportion by the method of Clopper and Pearson. It is never too
+/// narrow for independent trials.
 pub(super) fn share_interval(hits: u64, of: u64) -> Option<(f64, f64)> {
     if of == 0 || hits > of {
         return None;

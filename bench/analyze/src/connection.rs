@@ -2,14 +2,15 @@
 //!
 //! # Departures
 //! - **Samples**: every new `latest_rtt` is a round trip. qlog does not contain how many packets an
-//!   ACK frame acknowledged, so frames of one packet also give samples. If a log contains the
-//!   number (Fathom's logs do), only frames of more than one packet give samples, as in the paper.
+//!   ACK frame acknowledged, so frames that acknowledge a single packet also give samples. If a log
+//!   contains the number (Fathom's logs do), only frames that acknowledge several packets give
+//!   samples, as in the paper.
 //! - **Send time of a lost packet**: taken from its `packet_sent` event, or from the loss event
 //!   itself (Fathom's logs). Otherwise it is assumed to be one round trip before the packet was
 //!   declared lost, and the result contains the number of such assumptions.
 //! - **Newest packet only**: stacks take round trips of the largest newly acknowledged packet
-//!   (RFC 9002 §5.1), so a log's samples are in order. Only if the newest packet of a frame is
-//!   logged instead (Fathom's logs), samples of older packets are left out.
+//!   (RFC 9002 §5.1), so a log's samples are in order. If a log names the newest packet of each
+//!   frame instead (Fathom's logs), samples of older packets are left out.
 //! - **Recovery** is the state that `congestion_state_updated` calls recovery.
 //! - **Packets sent** are the `packet_sent` events, or the count in the log (Fathom's logs), or all
 //!   packets acknowledged or lost.
@@ -60,8 +61,7 @@ pub struct Connection {
     pub window: Option<f64>,
     /// Events of paths other than the first, which were left out.
     pub other_paths: u64,
-    /// End point of the response times, if there are any: the earliest one that applies to any of
-    /// them.
+    /// Earliest end point of any response time; `None` without responses.
     #[serde(skip)]
     pub until: Option<ResponseEnd>,
     /// Responses.
@@ -83,7 +83,7 @@ pub(super) struct Builder {
     latest: Option<f64>,
     smoothed: Option<f64>,
     sent_at: BTreeMap<(u8, u64), f64>,
-    /// Packets sent: by events and as counted by the log; then packets acknowledged and lost.
+    /// Numbers of packets: sent, by events; sent, as counted by the log; acknowledged; lost.
     sent: u64,
     counted: Option<f64>,
     acked: f64,
@@ -100,7 +100,7 @@ pub(super) struct Builder {
     acked_since: bool,
     streams: Streams,
     responses: Vec<ResponseTime>,
-    /// End point of the response times that the log records as such.
+    /// End point of the response times that the log itself records.
     until: Option<ResponseEnd>,
     /// Latest time in milliseconds; events are taken in order.
     now: f64,
@@ -216,8 +216,8 @@ impl Builder {
         let smoothed_moved = m.smoothed_rtt.is_some() && m.smoothed_rtt != self.smoothed;
         self.smoothed = m.smoothed_rtt.or(self.smoothed);
         let Some(latest) = m.latest_rtt else { return };
-        // Some stacks repeat the last sample with every other change; others have the same sample
-        // twice.
+        // Some stacks repeat the last sample whenever another metric changes, and two real samples
+        // can be equal.
         let acked = std::mem::take(&mut self.acked_since);
         let is_new =
             m.acked_packets.is_some() || self.latest != Some(latest) || smoothed_moved || acked;
@@ -246,7 +246,7 @@ impl Builder {
         }
     }
 
-    /// Marks the last sample taken no later than a lost packet was sent.
+    /// Marks the last sample that was taken no later than the time at which a lost packet was sent.
     fn mark(&mut self, sent: Time) {
         if self.cut_at.is_some_and(|cut| sent >= cut) {
             return;

@@ -35,10 +35,10 @@ pub enum Verdict {
     TooLittle,
     /// Rises of the round trip preceded losses no more often than by chance.
     NoBetterThanChance,
-    /// More often than by chance, but within the interval possibly before fewer than half of the
-    /// losses or less than 1.5 times as often as by chance.
+    /// Rises preceded losses more often than by chance. The interval does not exclude that they
+    /// preceded fewer than half of the losses, or less than 1.5 times the share expected by chance.
     Weakly,
-    /// Rises preceded more than half of the losses and were more than 1.5 times as frequent as by
+    /// Rises preceded more than half of the losses, and more than 1.5 times the share expected by
     /// chance.
     Predicts,
 }
@@ -66,9 +66,10 @@ pub struct LossAnswer {
     pub share: Option<f64>,
     /// 95% interval of the share, assuming independent losses.
     pub interval: Option<(f64, f64)>,
-    /// Share of all round trips that are such a rise, which is the share predicted by chance alone.
+    /// Share of all round trips that are rises. Chance alone would predict this share of the
+    /// losses.
     pub by_chance: Option<f64>,
-    /// Probability that chance does as well, from a rotation test of both series.
+    /// Probability that chance predicts as many losses, from a rotation test of both series.
     pub p_value: Option<f64>,
     /// Decisions that DCA's detector would have made.
     pub detector: Replay,
@@ -158,8 +159,8 @@ fn of_connections<'a, T>(sources: &'a [Source], of: impl Fn(&'a super::Connectio
     sources.iter().flat_map(|s| &s.connections).map(of).collect()
 }
 
-/// Returns whether each round trip is a rise, starting where enough earlier ones exist, and the
-/// round trips that a loss followed.
+/// Returns whether each round trip is a rise, from the first one with enough earlier round trips,
+/// and the positions of the round trips that a loss followed.
 fn marked(samples: &[RttSample], event: DelayEvent) -> Marked {
     let all = events(samples, event);
     let from = all.iter().position(Option::is_some).unwrap_or(all.len());
@@ -260,8 +261,8 @@ fn pieces(sources: &[Source]) -> Vec<Piece> {
     pieces
 }
 
-/// Returns the change of the send rate by DCA, by the model of DCA §3.3. No maximum window applies,
-/// because QUIC receivers enlarge theirs on demand.
+/// Returns the change of the send rate that DCA would cause, by the model of DCA §3.3. No maximum
+/// window applies, because QUIC receivers enlarge theirs on demand.
 fn cost(pieces: &[&Piece]) -> Option<Prediction> {
     let n: f64 = pieces.iter().map(|p| p.samples).sum();
     let mean = pieces.iter().map(|p| p.rtt).sum::<f64>() / n;

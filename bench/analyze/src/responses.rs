@@ -33,12 +33,12 @@ pub struct Class {
     pub name: &'static str,
     /// Smallest size in bytes.
     pub from: u64,
-    /// Size in bytes below which all sizes stay.
+    /// Size in bytes that all responses of the class stay below.
     pub below: u64,
 }
 
 impl Class {
-    /// Classes: all responses, then by size.
+    /// All classes: first the class of all responses, then those of one range of sizes.
     pub const ALL: [Self; 5] = [
         Self { name: "all", from: 0, below: u64::MAX },
         Self { name: "below 10 kB", from: 0, below: 10_000 },
@@ -164,7 +164,7 @@ pub(super) fn table(from: impl BufRead, kept: &mut Kept) -> Result<ResponseTable
     Ok(table)
 }
 
-/// Places of the columns of a table of responses.
+/// Positions of the columns of a table of responses.
 struct Columns {
     size: usize,
     total: usize,

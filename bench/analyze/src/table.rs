@@ -57,7 +57,7 @@ impl<R: BufRead> TableReader<R> {
         Ok(Self { from, columns: cells(&head), line: 1 })
     }
 
-    /// Returns the place of a column.
+    /// Returns the position of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }

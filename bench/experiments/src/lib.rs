@@ -1,5 +1,5 @@
 //! The laboratory: one engine for all experiments. It runs scenarios. A study is a sweep of a
-//! scenario, and the comparison is a built-in study.
+//! scenario, and a comparison is a built-in study.
 //!
 //! | module | contents |
 //! |---|---|

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::stack::Stack;
 
-/// Version of the JSON of `fathom compare` and `fathom plan run`. It rises when a field gets
-/// another name or meaning, but not for a new field.
+/// Version of the JSON format of `fathom compare` and `fathom plan run`. It rises when a field
+/// changes its name or meaning, but not when a field is added.
 pub const SCHEMA: u32 = 4;
 /// Version of fathom.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

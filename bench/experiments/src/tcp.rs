@@ -27,7 +27,7 @@ impl TcpSettings {
     }
 
     /// Returns whether segments carry timestamps under this controller. The option takes space in
-    /// every segment, so only controllers that use one-way delays have it.
+    /// every segment, so segments carry it only under controllers that use one-way delays.
     pub(crate) fn stamps(config: &dyn ControllerConfig) -> bool {
         config.required().one_way || config.optional().one_way
     }

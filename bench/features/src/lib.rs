@@ -1,1 +1,1 @@
-//! Names features of dependencies, and has no code: see its `Cargo.toml`.
+//! This crate has no code. Its `Cargo.toml` names features of dependencies.

@@ -1,5 +1,6 @@
 //! A line for each request, in Combined Log Format or as JSON. A separate thread writes the lines.
-//! If it cannot keep up, because a disk or a pipe stalls, lines are lost and no connection waits.
+//! If this thread cannot keep up because a disk or a pipe stalls, lines are lost, but no connection
+//! waits.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,14 +20,15 @@ use crate::line_file::LineFile;
 use crate::metrics::{AccessLogMetrics, ControllerLabels};
 use crate::request::SiteRequest;
 
-/// Lines that wait to be written, at most.
+/// Maximum number of lines that wait to be written.
 const WAITING: usize = 8_192;
-/// Bytes of a target, and of another field, that a line keeps at most.
+/// Maximum number of bytes that a line keeps of a target (`TARGET`) and of any other field.
 const TARGET: usize = 2_048;
 const FIELD: usize = 512;
 /// Interval at which the writer checks for a reopen request while no lines arrive.
 const LOOK: Duration = Duration::from_millis(200);
-/// Time limit for the remaining lines at the end. Later lines are lost.
+/// Time limit for writing the remaining lines when the log is closed. Lines that are left after
+/// this time are lost.
 const FINISH: Duration = Duration::from_secs(2);
 
 /// Format of the lines.
@@ -58,7 +60,7 @@ pub struct AccessRecord {
     complete: bool,
 }
 
-/// Returns the part of a text that a line keeps.
+/// Returns the part of a text that fits in a line.
 fn cut(text: &str, most: usize) -> String {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
@@ -73,7 +75,7 @@ fn field(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 
 impl AccessRecord {
     /// Returns the record of a request that arrived now, on a connection with this label.
-    // A log has the time of day.
+    // A log needs the time of day.
     #[allow(clippy::disallowed_methods)]
     pub fn new(request: &SiteRequest, label: &ControllerLabels) -> Self {
         let target = request.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
@@ -224,7 +226,7 @@ impl AccessLog {
         Ok(Arc::new(Self { sender, metrics, reopen, behind: AtomicBool::new(false), writer }))
     }
 
-    /// Queues a line. Drops the line if the queue is full, so this never waits.
+    /// Queues a line. Drops the line if the queue is full, so this function never waits.
     pub fn write(&self, record: AccessRecord) {
         let sent =
             self.sender.lock().as_ref().is_some_and(|sender| sender.try_send(record).is_ok());
@@ -239,7 +241,8 @@ impl AccessLog {
         }
     }
 
-    /// Reopens the file by its name. After a rename, lines go to a new file.
+    /// Reopens the file by its name. After a rename, this creates a new file for the following
+    /// lines.
     pub fn reopen(&self) {
         self.reopen.store(true, Ordering::Relaxed);
     }

@@ -10,14 +10,13 @@ const fn bad(line: &'static str) -> Malformed {
     (StatusCode::BAD_REQUEST, line)
 }
 
-/// Checks a request's host and the transfer coding of its body, because an upstream server might
-/// read either in another way.
+/// Checks a request's host and the transfer coding of its body. An upstream server might interpret
+/// an ambiguous host or coding in another way.
 ///
-/// # Errors
-/// Returns an error for HTTP/1.1 without exactly one `host` (RFC 9112 §3.2), for HTTP/2 and HTTP/3
-/// without an authority or with two that differ (RFC 9114 §4.3.1), for an authority that is not a
-/// host and port or names a user (RFC 9110 §4.2.4), and for a transfer coding other than chunked
-/// (RFC 9112 §6.1).
+/// Returns an error for HTTP/1.1 without exactly one `host` (RFC 9112 §3.2), and for HTTP/2 and
+/// HTTP/3 without an authority or with two that differ (RFC 9114 §4.3.1). Also returns an error
+/// for an authority that is not a host and port or names a user (RFC 9110 §4.2.4), and for a
+/// transfer coding other than chunked (RFC 9112 §6.1).
 pub(crate) fn check(
     method: &Method,
     uri: &Uri,
@@ -43,7 +42,7 @@ pub(crate) fn check(
     if [asked, host].into_iter().flatten().any(|authority| !is_host_and_port(authority)) {
         return Err(bad("the request's host is not a valid host and port"));
     }
-    // In HTTP/1.1, the absolute form overrides the field (RFC 9112 §3.2.2).
+    // In HTTP/1.1, the absolute form of the target overrides the `host` field (RFC 9112 §3.2.2).
     if matches!(version, Version::HTTP_2 | Version::HTTP_3)
         && let (Some(asked), Some(host)) = (asked, host)
         && !asked.eq_ignore_ascii_case(host)

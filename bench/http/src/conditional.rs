@@ -22,17 +22,18 @@ pub(crate) struct Representation {
 /// Values that distinguish the states of a file (RFC 9110 §8.8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Validators {
-    /// Strong entity tag, with its quotation marks.
+    /// Strong entity tag, including the quotation marks.
     etag: String,
     /// Modification time in whole seconds since 1970, as in HTTP dates; `None` before 1970.
     modified: Option<u64>,
 }
 
 impl Validators {
-    /// Returns the validators of a file with this inode number and length, whose content and
-    /// attributes were changed at these times, in nanoseconds since 1970. The time of the attribute
-    /// change cannot be set back, and another file has another number. Two states of a file share a
-    /// tag only if both lie within a tick of the kernel's clock, a few milliseconds.
+    /// Returns the validators of a file. The arguments are its inode number, its length, and the
+    /// times of the last changes of its content and attributes, in nanoseconds since 1970. Nobody
+    /// can set back the time of the attribute change, and another file has another inode number.
+    /// Two states of a file therefore share a tag only if both lie within one tick of the kernel's
+    /// clock, which is a few milliseconds.
     pub(crate) fn new(inode: u64, length: u64, modified_ns: i128, changed_ns: i128) -> Self {
         let etag = format!("\"{inode:x}-{length:x}-{modified_ns:x}-{changed_ns:x}\"");
         Self { etag, modified: u64::try_from(modified_ns / 1_000_000_000).ok() }
@@ -42,15 +43,15 @@ impl Validators {
 /// Part of a representation that answers a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Selection {
-    /// The whole representation: 200.
+    /// The whole representation (status 200).
     Whole,
-    /// These bytes: 206.
+    /// These bytes of the representation (status 206).
     Part(Range<u64>),
-    /// No content, because the client has the representation: 304.
+    /// No content, because the client already has the representation (status 304).
     NotModified,
-    /// No content, because the representation is not the one the client expects: 412.
+    /// No content, because the representation is not the one that the client expects (status 412).
     PreconditionFailed,
-    /// No content, because the representation does not have the requested bytes: 416.
+    /// No content, because the representation does not have the requested bytes (status 416).
     Unsatisfiable,
 }
 
@@ -127,7 +128,7 @@ enum Comparison {
     Weak,
 }
 
-/// Returns whether lists of entity tags contain `etag`, or are `*`, which matches any.
+/// Returns whether the lists of entity tags contain `etag`, or are `*`, which matches any tag.
 fn names(lists: &[HeaderValue], etag: Option<&[u8]>, comparison: Comparison) -> bool {
     lists.iter().any(|list| {
         let list = list.as_bytes().trim_ascii();
@@ -155,8 +156,8 @@ fn etags(mut list: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
     })
 }
 
-/// Returns whether an `If-Range` matches the current representation (RFC 9110 §13.1.5): its tag, or
-/// exactly its date.
+/// Returns whether an `If-Range` matches the current representation (RFC 9110 §13.1.5). It must
+/// have the same tag, or exactly the same date.
 fn is_current(value: &HeaderValue, of: &Representation) -> bool {
     let Some(validators) = &of.validators else { return false };
     let text = value.as_bytes().trim_ascii();
@@ -172,15 +173,16 @@ fn is_current(value: &HeaderValue, of: &Representation) -> bool {
 /// One requested range of bytes (RFC 9110 §14.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ByteRange {
-    /// From a byte on, up to and including another if there is one.
+    /// All bytes from the first position on, or up to and including the second position if there is
+    /// one.
     From(u64, Option<u64>),
-    /// This many bytes at the end.
+    /// This many bytes at the end of the representation.
     Suffix(u64),
 }
 
 impl ByteRange {
-    /// Reads a range. Returns `None` for other units, for several ranges, which a server may ignore
-    /// (RFC 9110 §14.2), and for invalid ranges.
+    /// Reads a range. Returns `None` for an invalid range, for other units, and for several ranges,
+    /// which a server may ignore (RFC 9110 §14.2).
     fn read(value: &[u8]) -> Option<Self> {
         let (unit, range) = value.split_at_checked(6)?;
         if !unit.eq_ignore_ascii_case(b"bytes=") {
@@ -206,14 +208,14 @@ impl ByteRange {
                 Selection::Part(first..end)
             }
             Self::Suffix(0) => Selection::Unsatisfiable,
-            // An empty representation has no part, so a suffix of it is the whole.
+            // An empty representation has no parts, so a suffix of it is the whole representation.
             Self::Suffix(_) if length == 0 => Selection::Whole,
             Self::Suffix(bytes) => Selection::Part(length.saturating_sub(bytes)..length),
         }
     }
 }
 
-/// Returns the value of a string of digits, capped at `u64::MAX`, or `None` if there are other
+/// Returns the value of a string of digits, capped at `u64::MAX`, or `None` if the string has other
 /// characters.
 fn number(text: &[u8]) -> Option<u64> {
     let digit =
@@ -231,7 +233,7 @@ pub(crate) fn describe(of: &Representation, headers: &mut HeaderMap) {
     let date = validators
         .modified
         .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
-    // HTTP dates have years of four digits.
+    // HTTP dates have years with exactly four digits.
     let last = Duration::from_secs(253_402_300_799);
     let date = date.filter(|date| date.duration_since(UNIX_EPOCH).is_ok_and(|since| since <= last));
     if let Some(Ok(date)) = date.map(|date| HeaderValue::try_from(httpdate::fmt_http_date(date))) {
@@ -239,7 +241,7 @@ pub(crate) fn describe(of: &Representation, headers: &mut HeaderMap) {
     }
 }
 
-/// Adds `content-range` for these bytes, or for an unsatisfiable range.
+/// Adds `content-range` for these bytes, or for a range that cannot be satisfied.
 pub(crate) fn add_content_range(part: Option<&Range<u64>>, length: u64, headers: &mut HeaderMap) {
     let value = match part {
         Some(part) => format!("bytes {}-{}/{length}", part.start, part.end.saturating_sub(1)),

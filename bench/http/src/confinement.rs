@@ -1,9 +1,10 @@
-//! Decides whether a request's path stays below a folder, however an upstream server decodes it.
+//! Checks whether a request's path stays below a folder, in every way in which an upstream server
+//! may decode the path.
 //!
-//! The proxy sends a path to the upstream server as the client wrote it, and servers read paths
-//! differently. Some decode `%2e` twice, treat `\` or `%2f` as a separator, cut `;parameters` off a
-//! segment, or accept overlong UTF-8. Therefore every reading counts, and the reading that climbs
-//! furthest decides.
+//! The proxy forwards a path exactly as the client wrote it, but servers decode paths in different
+//! ways. Some decode `%2e` twice, treat `\` or `%2f` as a separator, cut `;parameters` off a
+//! segment, or accept overlong UTF-8. The check therefore considers every reading. The reading that
+//! leads furthest up decides.
 
 /// Returns whether `path` equals `prefix` or lies below it in every reading of its `..` segments.
 /// The prefix ends at a segment boundary.
@@ -17,7 +18,7 @@ pub(crate) fn stays_below(path: &str, prefix: &str) -> bool {
         if up > depth {
             return false;
         }
-        // Only a segment that is a name in every reading leads down.
+        // A segment leads down only if it is a name in every reading.
         let down = up == 0 && readings.iter().all(|parts| parts.named);
         depth = depth - up + usize::from(down);
     }
@@ -37,7 +38,7 @@ impl Parts {
         let plain = without_disguise(&reading);
         let mut parts = Self { up: 0, named: false };
         for part in plain.split(|byte| matches!(byte, b'/' | b'\\')) {
-            // A server may cut off a path's parameters, its query, and everything after a NUL.
+            // A server may cut off a path's parameters, its query, and everything after a NUL byte.
             let cut = part
                 .iter()
                 .position(|byte| matches!(byte, b';' | b'?' | b'#' | 0))
@@ -58,8 +59,8 @@ impl Parts {
 }
 
 /// Returns a segment percent-decoded once or until nothing is left to decode, including `%uHHHH`,
-/// which some servers decode. The time is proportional to the length, however often the segment is
-/// encoded.
+/// which some servers decode. The time is proportional to the length of the segment, even if it is
+/// encoded many times.
 fn decoded(segment: &[u8], fully: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(segment.len());
     // Bytes decoded before this offset are not decoded again.
@@ -111,8 +112,8 @@ const LOOKALIKES: [(&str, &[u8]); 10] = [
     ("\u{ff3c}", b"\\"),
 ];
 
-/// Returns the bytes with overlong UTF-8 (RFC 3629 §10) and [`LOOKALIKES`] replaced by the
-/// characters they are taken for.
+/// Replaces overlong UTF-8 (RFC 3629 §10) and [`LOOKALIKES`] by the characters that servers take
+/// them for.
 fn without_disguise(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

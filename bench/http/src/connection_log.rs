@@ -20,7 +20,7 @@ use fathom_stacks::ConnectionStats;
 
 use crate::metrics::{ControllerLabels, ResponseTimes};
 
-/// Sampling interval of native controllers.
+/// Interval at which native controllers are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The qlog of a connection, written by an observer of its controller and its responses.
@@ -31,8 +31,8 @@ pub struct ConnectionLog {
     observed: Mutex<ObservedState>,
 }
 
-/// A log that starts after the handshake. A spoofed datagram starts a connection and must not
-/// create a file.
+/// A log that starts after the handshake, because a spoofed datagram can start a connection but
+/// must not create a file.
 #[derive(Debug)]
 struct DeferredLog {
     log: OnceLock<Log>,
@@ -63,25 +63,26 @@ impl DeferredLog {
     }
 }
 
-/// State observed since the last metrics event, and the base of the next events.
+/// State observed up to the last metrics event, with which the next events are compared.
 #[derive(Debug, Default)]
 struct ObservedState {
     /// Round-trip times and counts of the last batch.
     pending: Metrics,
     /// Bytes sent so far.
     sent: u64,
-    /// Packets lost so far, on stacks that only count them.
+    /// Number of packets lost so far, on stacks that report only this number.
     lost: u64,
     phase: Option<Phase>,
-    /// Whether there was a round-trip time before. The first smoothed value is the stack's guess.
+    /// Whether there was a round-trip time before. The first smoothed value is only the stack's
+    /// guess.
     smooths: bool,
     /// Smallest one-way delay so far.
     base: Option<OneWayDelay>,
 }
 
 impl ConnectionLog {
-    /// Returns the log of a server's connection `id` with these labels. Events are logged once
-    /// [`Self::begin`] was called.
+    /// Returns the log of a server's connection `id` with these labels. The log takes events only
+    /// after a call of [`Self::begin`].
     pub(crate) fn deferred(id: String, of: &ControllerLabels) -> Self {
         let title = ServerTitle { stack: of.stack, controller: &of.controller };
         Self::of(id, VantagePoint::Server, title.to_string())
@@ -106,7 +107,7 @@ impl ConnectionLog {
         Self { log, began: Instant::now(), observed: Mutex::default() }
     }
 
-    /// Begins the log, unless it has begun.
+    /// Begins the log, unless it has already begun.
     pub(crate) fn begin(&self, folder: &LogFolder) {
         self.log.begin(folder);
     }
@@ -115,14 +116,14 @@ impl ConnectionLog {
         self.observed.lock()
     }
 
-    /// Returns the time of events that the controllers' clock does not time.
+    /// Returns the time of events to which the controllers' clock gives no time.
     #[allow(clippy::disallowed_methods)]
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Logs the frame that carries one-way delays, after the handshake. Logs nothing if there is
-    /// none.
+    /// Logs, after the handshake, which frame carries one-way delays. Logs nothing if no frame
+    /// does.
     pub(crate) fn timestamps_negotiated(&self, in_use: InUse) {
         if in_use != InUse::None {
             self.log.event(
@@ -145,7 +146,7 @@ impl ConnectionLog {
         self.log.event(self.now(), Event::Response(response));
     }
 
-    /// Logs that a response ended before the client had acknowledged all of it.
+    /// Logs that a response ended before the client had acknowledged the whole response.
     pub(crate) fn response_abandoned(
         &self,
         status: u16,
@@ -189,14 +190,15 @@ impl ConnectionLog {
     }
 }
 
-/// Returns a controller's time as time since the log's beginning. Both start with the connection.
+/// Converts a controller's time to the time since the beginning of the log. Both times start with
+/// the connection.
 const fn since_begin(at: Time) -> Duration {
     Duration::from_nanos(at.as_nanos())
 }
 
 impl Observer for ConnectionLog {
     fn on_metrics(&self, now: Time, snapshot: &ControllerMetrics, _: Option<OneWayDelay>) {
-        // Skip earlier events: the log's first events show the state at its beginning.
+        // Skip earlier events, because the log's first events show the state at its beginning.
         if !self.log.has_begun() {
             return;
         }

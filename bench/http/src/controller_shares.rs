@@ -6,14 +6,13 @@ use std::str::FromStr;
 use fathom_cc::{Invalid, catalogue};
 use fathom_stacks::ControllerSpec;
 
-/// Controllers with weights that divide the connections, as users write them: `sync`, or
-/// `sync=50,native:cubic=50`. The numbers are weights. Options are written with their controller:
-/// `sync:floor=1ms=50,reno=50`.
+/// Controllers that divide the connections, with their weights, as users write them: `sync`, or
+/// `sync=50,native:cubic=50`. Options follow their controller: `sync:floor=1ms=50,reno=50`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerShares(Vec<(ControllerSpec, u32)>);
 
 impl ControllerShares {
-    /// Returns the controllers in the order in which they were written, each once.
+    /// Returns the controllers in the order in which they were written, each of them once.
     pub fn controllers(&self) -> impl ExactSizeIterator<Item = &ControllerSpec> {
         self.0.iter().map(|(controller, _)| controller)
     }
@@ -78,8 +77,8 @@ impl FromStr for ControllerShares {
     }
 }
 
-/// Splits a controller from its weight. The number after the last `=` is a weight, and not an
-/// option's value, if the text before it is a complete controller.
+/// Splits a controller from its weight. The number after the last `=` is a weight if the text
+/// before this `=` is a complete controller. Otherwise, the number is the value of an option.
 fn split_weight(piece: &str) -> (&str, &str) {
     match piece.rsplit_once('=') {
         Some((rest, weight))

@@ -1,12 +1,12 @@
-//! Divides the process's file descriptors. Served files and logs could use any number, so they have
-//! limits that leave some for sockets, the metrics endpoint and everything else.
+//! Division of the process's file descriptors. Served files and logs could use any number of
+//! descriptors. Their limits leave some for sockets, the metrics endpoint and everything else.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Reserve for standard streams, the runtime, the server's sockets, metrics scrapes and everything
-/// else.
+/// Number of descriptors reserved for standard streams, the runtime, the server's sockets, metrics
+/// scrapes and everything else.
 const RESERVE: u64 = 128;
-/// Largest number of descriptors that is requested.
+/// Largest number of descriptors that the process requests from the system.
 const ENOUGH: u64 = 1 << 16;
 
 /// Numbers of descriptors by use.
@@ -14,7 +14,8 @@ const ENOUGH: u64 = 1 << 16;
 pub struct Descriptors {
     /// Files that stay open while they are sent.
     pub files: usize,
-    /// Files that are open only during a read. Never 0, because then no file could be read.
+    /// Files that are open only during a read. The number is never 0, because then no file could be
+    /// read.
     pub reads: usize,
     /// Log files.
     pub logs: usize,
@@ -30,8 +31,8 @@ impl Descriptors {
         Self::within(getrlimit(Resource::Nofile).current.unwrap_or(ENOUGH).min(ENOUGH))
     }
 
-    /// Raises the process's limit as far as permitted: the low default is for programs that use
-    /// `select`. If this fails, the limit stays.
+    /// Raises the process's limit as far as permitted. The default limit is low for the sake of
+    /// programs that use `select`. If raising fails, the limit stays.
     pub fn raise_limit() {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         let most = maximum.unwrap_or(ENOUGH).min(ENOUGH);
@@ -45,7 +46,7 @@ impl Descriptors {
         let ours = usize::try_from(limit.saturating_sub(RESERVE)).unwrap_or(usize::MAX);
         let (files, reads, logs) = (ours / 2, (ours / 8).clamp(1, 64), ours / 4);
         let rest = ours.saturating_sub(files + reads + logs);
-        // 1,024 give 448, 64, 224, 80 and 80, with 128 for the rest.
+        // A limit of 1,024 gives 448, 64, 224, 80 and 80 descriptors, and leaves 128 for the rest.
         Self { files, reads, logs, tcp: rest / 2, upstream: rest / 2 }
     }
 }

@@ -1,6 +1,6 @@
-//! Digests of bodies (RFC 9530). A client that requests a digest with `want-content-digest` gets it
-//! in the trailers. The digest is computed while the body is sent, so nothing is read twice and
-//! corruption on the way is detected.
+//! Digests of bodies (RFC 9530). A client that requests a digest with `want-content-digest` gets
+//! the digest in the trailers. The digest is computed while the body is sent, so no file is read
+//! twice. The client can thus detect corruption on the way.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use ring::digest::{Context, SHA256};
 pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 /// Field that requests a digest (RFC 9530 §4).
 pub const WANT_CONTENT_DIGEST: HeaderName = HeaderName::from_static("want-content-digest");
-/// Value with which a client requests SHA-256 and nothing else.
+/// Field value with which a client requests a SHA-256 digest and no other.
 pub const WANTED: HeaderValue = HeaderValue::from_static("sha-256=10");
 
 const ALGORITHM: &str = "sha-256";
@@ -83,8 +83,7 @@ impl Digest {
 
     /// Compares the digest with the digest in `fields`.
     ///
-    /// # Errors
-    /// Returns an error if `fields` have another digest or none.
+    /// Returns an error if `fields` have no digest or a different one.
     pub fn check(self, fields: &HeaderMap) -> Result<(), DigestError> {
         let found = self.value();
         let values = fields.get_all(CONTENT_DIGEST).into_iter();

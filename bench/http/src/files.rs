@@ -1,8 +1,8 @@
-//! Served files, with a limit of open descriptors.
+//! Served files, with a limit on open descriptors.
 //!
 //! A file stays open while it is sent, as long as few files are open. Beyond that number, a file is
-//! opened and closed for each piece. Clients that read nothing of their responses then hold no
-//! descriptor, and others are served.
+//! opened and closed for each piece. Clients that do not read their responses then hold no
+//! descriptors, and other clients are still served.
 
 use std::fs::{File, Metadata};
 use std::future::Future;
@@ -26,9 +26,9 @@ use crate::regular_file;
 
 /// Bytes per read.
 const PIECE: u64 = 64 << 10;
-/// Time limit for getting a descriptor to read. A longer wait means that the disk is stalled.
+/// Time limit for getting a descriptor for a read. A longer wait means that the disk is stalled.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time limit for a read. A longer read means that the disk is stalled: a disk that only has to
+/// Time limit for a read. A longer read means that the disk is stalled. A disk that only has to
 /// spin up takes about 10 s.
 const STALLED: Duration = Duration::from_secs(30);
 
@@ -50,8 +50,8 @@ impl Files {
     }
 
     /// Opens the file `inside` a canonical root and reads the first piece of the bytes that
-    /// `select` chooses. If the piece holds all of them, the file is closed. Returns the file with
-    /// the other result of `select`, or `None` if the path is not a file or is hidden.
+    /// `select` chooses. If the piece holds all of these bytes, the file is closed. Returns the
+    /// file and the second result of `select`, or `None` if the path is hidden or is not a file.
     ///
     /// # Errors
     /// Returns an error if the file does not exist ([`is_missing`]) or cannot be read now.
@@ -81,7 +81,7 @@ impl Files {
                 id: id(&meta),
                 kept: kept.map(|permit| (file, permit)),
             };
-            // Hold the permit until the file is closed or has another permit.
+            // Hold the permit until the file is closed or gets another permit.
             drop(permit);
             let file = ServedFile {
                 path,
@@ -104,7 +104,7 @@ impl Files {
 }
 
 /// Runs `work` on a blocking thread. Work that takes longer than [`STALLED`] is abandoned: it
-/// continues alone and keeps its own permit.
+/// continues in the background and keeps its own permit.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
@@ -112,8 +112,8 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|_| io::ErrorKind::TimedOut)?.map_err(io::Error::other)?
 }
 
-/// Returns whether the file is permanently missing. Other errors may pass: too many open files, a
-/// failing disk, no memory.
+/// Returns whether the file is permanently missing. Other errors may be temporary: too many open
+/// files, a failing disk, no memory.
 pub(crate) fn is_missing(e: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied};
     matches!(e.kind(), NotFound | PermissionDenied | NotADirectory | IsADirectory | InvalidFilename)
@@ -132,7 +132,7 @@ fn find(root: &Path, inside: &Path) -> io::Result<Option<(PathBuf, File, Metadat
         found = index;
         meta = found.metadata()?;
     }
-    // Pipes and devices have no end, and opening a pipe waits until somebody writes to it.
+    // Pipes and devices have no end. Opening a pipe would also wait for a writer.
     if !meta.is_file() {
         return Ok(None);
     }
@@ -151,7 +151,7 @@ pub(crate) fn is_shown(part: Component<'_>) -> bool {
     matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.'))
 }
 
-/// Reads this many bytes from the file's position, or all bytes up to its end.
+/// Reads this many bytes from the file's position, or all bytes up to the end of the file.
 fn piece(file: &mut File, length: u64) -> io::Result<Bytes> {
     let mut piece = Vec::with_capacity(length as usize);
     file.take(length).read_to_end(&mut piece)?;
@@ -167,8 +167,8 @@ fn representation(meta: &Metadata) -> Representation {
     Representation { length: meta.len(), validators: Some(validators) }
 }
 
-/// Returns an identity that is the same while a file is written to, and changes if another file
-/// takes its name.
+/// Returns an identity of the file. It stays the same while the file is written to, and changes if
+/// another file takes the file's name.
 fn id(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
@@ -176,7 +176,7 @@ fn id(meta: &Metadata) -> (u64, u64) {
 struct Source {
     path: Arc<Path>,
     id: (u64, u64),
-    /// The open file, positioned at the next piece.
+    /// The open file, positioned at the next piece, with its permit.
     kept: Option<(File, OwnedSemaphorePermit)>,
 }
 
@@ -211,7 +211,7 @@ pub struct ServedFile {
     /// Offset at which the next read begins, and offset at which the last read ends.
     at: u64,
     end: u64,
-    /// Bytes that were read but not handed over.
+    /// Bytes that were read but not yet handed over.
     piece: Bytes,
     files: Files,
     state: State,

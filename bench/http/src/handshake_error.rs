@@ -26,12 +26,13 @@ impl HandshakeError {
         Self::NotStarted(why.to_string())
     }
 
-    /// Returns whether this end rejected the peer's certificate. It then closes the connection with
-    /// one of the alerts that rustls sends for invalid certificates (RFC 8446 §6.2, RFC 9001 §4.8).
+    /// Returns whether this end rejected the peer's certificate. In this case, the end closes the
+    /// connection with one of the alerts that rustls sends for invalid certificates
+    /// (RFC 8446 §6.2, RFC 9001 §4.8).
     pub fn is_untrusted_certificate(&self) -> bool {
-        // CRYPTO_ERROR is 0x0100 plus the alert: bad_certificate (42) to certificate_unknown (46),
-        // unknown_ca (48), access_denied (49), decrypt_error (51), bad_certificate_status_response
-        // (113).
+        // The code of CRYPTO_ERROR is 0x0100 plus the alert: bad_certificate (42) to
+        // certificate_unknown (46), unknown_ca (48), access_denied (49), decrypt_error (51),
+        // bad_certificate_status_response (113).
         const ALERTS: [u64; 9] = [42, 43, 44, 45, 46, 48, 49, 51, 113];
         match self {
             Self::Closed(Close {

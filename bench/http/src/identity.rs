@@ -16,13 +16,14 @@ use crate::regular_file;
 /// HTTP/3's ALPN token (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
 
-/// Session tickets that a server remembers, each smaller than a kilobyte.
+/// Number of session tickets that a server remembers. Each takes less than a kilobyte.
 const TICKETS: usize = 16_384;
 
-/// Largest file of certificates or of a key, in bytes. Chains have about ten thousand bytes.
+/// Maximum size in bytes of a file with certificates or a key. Typical chains have about ten
+/// thousand bytes.
 const MOST: u64 = 1 << 20;
 
-/// Reason why there is no identity. Each message is one line with a hint.
+/// Reason why a server has no certificate and key. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A file cannot be parsed, or does not hold PEM of this kind.
@@ -32,7 +33,7 @@ pub enum IdentityError {
         path: PathBuf,
         /// Expected contents.
         what: &'static str,
-        /// Reason.
+        /// Reason why the contents are wrong.
         why: String,
     },
     /// A file cannot be read.
@@ -50,7 +51,7 @@ pub enum IdentityError {
         "'{path}' and its key cannot be read within {limit:?} because the disk does not respond; \
          fathom loads the files when the disk responds again", path = .0.display(), limit = .1)]
     Stalled(PathBuf, std::time::Duration),
-    /// The key is encrypted with a password, which nobody is there to type.
+    /// The key is encrypted with a password, which nobody can type when a server starts.
     #[error("the private key '{}' is encrypted; decrypt it first: openssl pkey -in KEY -out PLAIN", .0.display())]
     Encrypted(PathBuf),
     /// rustls rejects the certificate or key.
@@ -88,7 +89,8 @@ fn is_encrypted(pem: &[u8]) -> bool {
 pub struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
-    /// Public key of the leaf as in the certificate; only for certificates generated here.
+    /// Public key of the leaf certificate, in the encoding of the certificate; `None` unless the
+    /// certificate was generated here.
     public_key: Option<Vec<u8>>,
 }
 
@@ -124,13 +126,13 @@ impl Identity {
         Ok(Self { chain, key, public_key: None })
     }
 
-    /// Generates a certificate for `localhost` and these addresses that is valid for two weeks,
-    /// because browsers accept no longer ones by their key's hash. The key is ECDSA on P-256, which
-    /// browsers support.
+    /// Generates a certificate for `localhost` and these addresses, with an ECDSA key on P-256,
+    /// which browsers support. The certificate is valid for two weeks, because browsers accept no
+    /// longer validity if they identify a certificate by its hash.
     ///
     /// # Errors
     /// Returns an error if the cryptography library refuses.
-    // The certificate is valid from now on.
+    // The certificate becomes valid at the current time.
     #[allow(clippy::disallowed_methods)]
     pub fn self_signed(addresses: &[IpAddr]) -> Result<Self, IdentityError> {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
@@ -148,7 +150,8 @@ impl Identity {
     }
 
     /// Returns the SHA-256 hash of the public key in base64, for Chromium's
-    /// `--ignore-certificate-errors-spki-list`; only for certificates generated here.
+    /// `--ignore-certificate-errors-spki-list`. Returns `None` unless the certificate was generated
+    /// here.
     pub fn key_hash(&self) -> Option<String> {
         let digest = ring::digest::digest(&ring::digest::SHA256, self.public_key.as_ref()?);
         Some(base64::engine::general_purpose::STANDARD.encode(digest.as_ref()))
@@ -177,7 +180,7 @@ impl Identity {
             .iter()
             .map(|der| boring::x509::X509::from_der(der))
             .collect::<Result<Vec<_>, _>>()?;
-        // The chain is never empty: code that reads or creates identities ensures this.
+        // The chain is never empty, because the code that reads or creates identities ensures this.
         let leaf = chain.remove(0);
         let key = boring::pkey::PKey::private_key_from_der(self.key.secret_der())?;
         Ok(BoringKeys { leaf, above: chain, key })
@@ -240,10 +243,10 @@ pub(crate) fn ring_provider() -> Arc<CryptoProvider> {
 
 /// Returns the configuration with 0-RTT for returning clients.
 pub fn with_early_data(mut config: ServerConfig) -> ServerConfig {
-    // The only value that QUIC allows (RFC 9001 §4.6.1).
+    // This is the only value that QUIC allows (RFC 9001 §4.6.1).
     config.max_early_data_size = u32::MAX;
-    // rustls accepts early data only with tickets that it remembers, each once. This prevents
-    // replays.
+    // rustls accepts early data only with tickets that it remembers, and each of them only once.
+    // This prevents replays.
     config.session_storage = rustls::server::ServerSessionMemoryCache::new(TICKETS);
     config
 }
@@ -258,7 +261,7 @@ pub(crate) struct BoringKeys {
 
 #[cfg(feature = "quiche")]
 impl BoringKeys {
-    /// Returns a context for connections that all use this certificate and key.
+    /// Returns a context for connections. All of these connections use this certificate and key.
     pub(crate) fn context(
         &self,
     ) -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack> {
@@ -281,7 +284,7 @@ pub(crate) fn boring_context() -> Result<boring::ssl::SslContextBuilder, boring:
     Ok(context)
 }
 
-/// Logs TLS secrets for BoringSSL, like rustls's `KeyLogFile`.
+/// Logs TLS secrets for BoringSSL, as rustls's `KeyLogFile` does.
 #[cfg(feature = "quiche")]
 pub fn log_secrets(context: &mut boring::ssl::SslContextBuilder) {
     use parking_lot::Mutex;

@@ -7,44 +7,45 @@ use std::time::Duration;
 
 use fathom_cc::Invalid;
 
-/// Bytes of a response, besides DATA frames, that a client accepts: header, trailers and unknown
-/// frames. The limit for decompressed header fields is the same.
+/// Number of response bytes other than DATA frames that a client accepts: header, trailers and
+/// unknown frames. The limit for decompressed header fields is the same.
 pub(crate) const RESPONSE_BYTES: u64 = 64 << 10;
 
 /// Limits of a server. The defaults suit a public server on a small machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once. Further attempts are refused.
+    /// Maximum number of simultaneous connections. Further attempts are refused.
     pub connections: usize,
-    /// Connections at once of one client prefix; further attempts are refused. Connections without
-    /// a validated address do not count for refusals: they only make further clients of the prefix
-    /// validate their address with a Retry. `None`: a fiftieth of all
-    /// ([`Self::per_client_by_default`]), and no limit for loopback, private, shared (RFC 6598) and
-    /// link-local addresses.
+    /// Maximum number of simultaneous connections of one client prefix. Further attempts are
+    /// refused. Connections without a validated address do not count for refusals; they only make
+    /// further clients of the prefix validate their address with a Retry. `None` means a fiftieth
+    /// of all connections ([`Self::per_client_by_default`]), and no limit for loopback, private,
+    /// shared (RFC 6598) and link-local addresses.
     pub connections_per_client: Option<usize>,
-    /// Prefix of an address that counts as one client.
+    /// Length of the address prefix that counts as one client.
     pub client_prefix: ClientPrefix,
-    /// Handshakes at once. At this number, clients must first validate their address with a Retry
-    /// (RFC 9000 §8.1.2).
+    /// Number of simultaneous handshakes at which clients must first validate their address with a
+    /// Retry (RFC 9000 §8.1.2).
     pub handshakes: usize,
-    /// Connections per second from clients without a validated address. Above this rate, clients
-    /// get a Retry as well. This also covers attempts that fail at once, which hardly count as
-    /// handshakes in progress.
+    /// Rate of connections from clients without a validated address, per second. Above this rate,
+    /// clients must also validate their address with a Retry. This limit also covers attempts that
+    /// fail at once and therefore hardly count as handshakes in progress.
     pub unvalidated_per_second: u32,
-    /// Requests at once on a connection.
+    /// Maximum number of simultaneous requests on a connection.
     pub streams: u32,
-    /// Bytes of a request's header fields (RFC 9114 §4.2.2).
+    /// Maximum number of bytes of a request's header fields (RFC 9114 §4.2.2).
     pub header_bytes: u64,
     /// Time after which an idle connection is closed.
     pub idle_timeout: Duration,
-    /// Time limit for a request's header, from the opening of its stream. Requests above it are
-    /// refused.
+    /// Time limit for a request's header, from the opening of its stream. Requests that exceed this
+    /// limit are refused.
     pub header_timeout: Duration,
     /// Time after which a connection without a complete request and without an open response is
     /// closed, whatever else its client sends.
     pub request_timeout: Duration,
-    /// Period in which a client must acknowledge the bytes that its responses held at the start of
-    /// the period, or 500 bytes per second if that is less. Otherwise its responses are reset.
+    /// Period in which a client must acknowledge either the bytes that its responses held at the
+    /// start of the period, or 500 bytes per second if that is less. Otherwise, its responses are
+    /// reset.
     pub stall_timeout: Duration,
     /// Largest number of response bytes that a connection may have unacknowledged or unsent.
     pub send_buffer: u64,
@@ -52,8 +53,8 @@ pub struct Limits {
     /// unsent. Each connection may have 16 KiB regardless of the others.
     pub unacknowledged: u64,
     /// Period that applies while more than half of `unacknowledged` is in use. A connection that
-    /// holds more than 16 KiB is closed if its client does not acknowledge a fourth of that within
-    /// the period.
+    /// holds more than 16 KiB is closed if its client does not acknowledge a fourth of these bytes
+    /// within the period.
     pub pressure_timeout: Duration,
     /// Longest delay of `/delay/MS/`.
     pub max_delay: Duration,
@@ -65,14 +66,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the bytes of a request, besides DATA frames, that are accepted: its header fields,
-    /// and as many again for unknown frames.
+    /// Returns the number of request bytes other than DATA frames that are accepted: the limit of
+    /// header fields, and the same number again for unknown frames.
     pub(crate) const fn request_bytes(&self) -> u64 {
         self.header_bytes.saturating_mul(2)
     }
 
-    /// Returns the default limit of connections per client prefix: a fiftieth of `connections`, and
-    /// at least 16. Fifty prefixes then fill a server. An office behind one address has about a
+    /// Returns the default limit of connections per client prefix: a fiftieth of `connections`, but
+    /// at least 16. Fifty prefixes can then fill a server. An office behind one address has about a
     /// hundred connections.
     pub const fn per_client_by_default(connections: usize) -> usize {
         let part = connections / 50;

@@ -1,5 +1,5 @@
-//! A file to which lines are appended by a separate thread. Counts the lines that were written and
-//! those that are lost because the disk is full.
+//! A file to which a separate thread appends lines. The file counts the lines that were written and
+//! those that were lost because the disk is full.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use crate::metrics::AccessLogMetrics;
 
-/// Number of bytes that are written together.
+/// Number of bytes after which buffered lines are written together.
 const TOGETHER: usize = 8 << 10;
 /// Shortest interval between attempts to reopen a file that cannot be written, and between warnings
-/// to the operator about it.
+/// to the operator about this file.
 const ATTEMPTS: Duration = Duration::from_secs(1);
 const WARNINGS: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ const WARNINGS: Duration = Duration::from_secs(60);
 pub enum AccessLogTarget {
     /// Standard output.
     Stdout,
-    /// The end of this file, or a pipe that has a reader.
+    /// The end of this file, or a pipe with a reader.
     File(PathBuf),
 }
 
@@ -50,7 +50,7 @@ impl AccessLogTarget {
                 e
             }
         })?;
-        // Remove the flag: the writing thread may wait.
+        // Remove the non-blocking flag, because the writing thread may wait.
         let flags = rustix::fs::fcntl_getfl(&file)?;
         rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
         Ok(file)
@@ -62,7 +62,7 @@ pub(crate) struct LineFile<W = File> {
     target: AccessLogTarget,
     out: W,
     waiting: Vec<u8>,
-    /// Whether the last line was cut.
+    /// Whether the last line was written only in part.
     torn: bool,
     metrics: AccessLogMetrics,
     opened: Instant,
@@ -121,7 +121,7 @@ impl<W: Write> LineFile<W> {
             return Ok(());
         }
         let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-        // Terminate a cut line, so that it does not run into the next one.
+        // Terminate a line that was cut, so that it does not run into the next line.
         let (mut written, mut result) =
             (0, if self.torn { self.out.write_all(b"\n") } else { Ok(()) });
         self.torn &= result.is_err();

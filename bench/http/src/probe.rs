@@ -1,9 +1,9 @@
-//! Probes one server: whether HTTP/3 works with our transport parameters, which timestamp extension
-//! the server supports, and how it acknowledges.
+//! Probes a single server: whether HTTP/3 works with our transport parameters, which timestamp
+//! extension the server supports, and how the server acknowledges packets.
 //!
-//! The probe is polite: one connection at a time, a few requests in sequence, bodies cut short. If
-//! a connection with our parameters fails, a connection without them shows whether the parameters
-//! are the cause.
+//! The probe puts little load on the server: one connection at a time, a few requests in sequence,
+//! and truncated bodies. If a connection with our parameters fails, a connection without them shows
+//! whether the parameters are the cause.
 
 use std::fmt;
 use std::net::UdpSocket;
@@ -40,7 +40,7 @@ pub struct ProbeOptions {
     pub requests: u32,
     /// Time limit for a connection and all its requests.
     pub timeout: Duration,
-    /// Number of body bytes after which the rest is not read.
+    /// Number of body bytes that are read; the rest of a body is not read.
     pub max_body_bytes: u64,
 }
 
@@ -88,10 +88,11 @@ pub enum ExtensionSupport {
     Speaks(InUse),
     /// The server ignores the parameters, as RFC 9000 §7.4.2 requires.
     Ignores,
-    /// The server works only without the parameters. The error is that of the connection with them.
+    /// The server works only without the parameters. This is the error of the connection with the
+    /// parameters.
     Refuses(ProbeError),
-    /// The server works neither with nor without the parameters. The error is that of the
-    /// connection without them.
+    /// The server works neither with nor without the parameters. This is the error of the
+    /// connection without the parameters.
     Unreachable(ProbeError),
 }
 
@@ -128,7 +129,7 @@ impl fmt::Display for ExtensionSupport {
 /// Result of a probe.
 #[derive(Debug)]
 pub struct ProbeReport {
-    /// Reaction to the parameters.
+    /// Reaction of the server to the parameters.
     pub verdict: ExtensionSupport,
     /// The successful connection; `None` if there was none.
     pub visit: Option<ConnectionReport>,
@@ -139,24 +140,25 @@ pub struct ProbeReport {
 pub struct ConnectionReport {
     /// Time from the first packet to the end of the handshake.
     pub handshake: Duration,
-    /// Smoothed round-trip time at the end.
+    /// Smoothed round-trip time at the end of the connection.
     pub rtt: Duration,
     /// Status of the last response.
     pub status: u16,
-    /// Bytes read of the last response's body.
+    /// Number of bytes that were read of the last response's body.
     pub bytes: u64,
     /// Field `server` of the last response.
     pub server: Option<String>,
     /// Number of the cipher suite (RFC 8446 §B.4).
     pub suite: Option<u16>,
-    /// The server's parameter sync_timestamp.
+    /// Transport parameter sync_timestamp of the server; `None` if the server sent none.
     pub sync_timestamp: Option<Offer>,
-    /// The server's parameter enable_timestamp (draft-huitema-quic-ts).
+    /// Transport parameter enable_timestamp of the server (draft-huitema-quic-ts); `None` if the
+    /// server sent none.
     pub enable_timestamp: Option<EnableTimestamp>,
     /// Timestamps received.
     pub stamps: u64,
-    /// ECN counts of the server's last ACK frame that had any. `None` if the server reports none or
-    /// the path removes the marks.
+    /// ECN counts of the server's last ACK frame with ECN counts. `None` if the server reports none
+    /// or the path removes the marks.
     pub ecn: Option<EcnCounts>,
     /// ACK frames in the server's 1-RTT packets.
     pub acks: u64,
@@ -164,14 +166,13 @@ pub struct ConnectionReport {
     pub longest_ack_delay: Duration,
     /// Packets sent.
     pub sent: u64,
-    /// Packets lost, of those sent.
+    /// Number of sent packets that were lost.
     pub lost: u64,
 }
 
 /// Probes a server.
 ///
-/// # Errors
-/// Returns an error if the client cannot be set up, which says nothing about the server.
+/// Returns an error if the client cannot be set up. Such an error says nothing about the server.
 pub async fn probe(
     origin: &Origin,
     url: &Uri,
@@ -257,7 +258,8 @@ async fn run_requests(
         }
         Ok::<_, ProbeError>(got)
     };
-    // Process the server's other streams meanwhile. If they end first, the connection is over.
+    // Process the server's other streams in the meantime. If these streams end first, the
+    // connection is over.
     let (status, bytes, server) = tokio::select! {
         responses = responses => responses?,
         closed = std::future::poll_fn(|cx| driver.poll_close(cx)) => return Err(closed.into()),
@@ -293,15 +295,15 @@ async fn get(
     let request =
         Request::get(url.clone()).header(http::header::USER_AGENT, "fathom-probe").body(());
     let mut stream = sender.send_request(request?).await?;
-    // A server that has read enough may stop the rest (RFC 9114 §4.1). The response shows any other
-    // error.
+    // A server that has read enough of a request may stop the rest (RFC 9114 §4.1). The response
+    // shows any other error.
     let _ = stream.finish().await;
     let head = stream.recv_response().await?;
     let mut bytes = 0;
     while let Some(data) = stream.recv_data().await? {
         bytes += data.remaining() as u64;
         if bytes >= max_body_bytes {
-            // Dropping the stream stops it.
+            // Dropping the stream sends STOP_SENDING.
             break;
         }
     }

@@ -1,5 +1,5 @@
-//! Reads whole regular files of limited size. Pipes and devices are refused, so that they cannot
-//! block the reader.
+//! Reads whole regular files of limited size. Refuses pipes and devices, because they could block
+//! the reader.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 /// # Errors
 /// Returns an error if the file cannot be opened, or is a pipe, a device or a folder.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // Regular files ignore the flag.
+    // The flag has no effect on regular files.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     if file.metadata()?.is_file() {
@@ -25,8 +25,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 
 /// Reads a file of at most this many bytes.
 ///
-/// # Errors
-/// Returns the errors of [`open`], or an error if the file is larger.
+/// Returns the errors of [`open`]. Also returns an error if the file is larger.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most + 1).read_to_end(&mut bytes)?;

@@ -35,7 +35,7 @@ pub enum RequestBodyError {
     /// The length of the body differs from `content-length`.
     #[error("the length of the request body differs from its content-length")]
     Length,
-    /// The client gave the request up or violated the protocol.
+    /// The client gave up the request or violated the protocol.
     #[error("the request body broke off: {0}")]
     Broken(String),
 }
@@ -59,7 +59,7 @@ pub struct SiteRequest {
     pub client: SocketAddr,
     /// Body.
     pub body: RequestBody,
-    /// Error of the body that is known before the body is read.
+    /// Error of the body that is already known before the body is read.
     pub body_fault: Option<RequestBodyError>,
 }
 

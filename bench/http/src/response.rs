@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use crate::files::ServedFile;
 use crate::proxy::upstream_body::UpstreamBody;
 
-/// Seconds after which a request answered with 503 may be repeated (RFC 9110 §10.2.3). A full
-/// server soon has room.
+/// Seconds after which a client may repeat a request that was answered with 503
+/// (RFC 9110 §10.2.3). A full server soon has room again.
 pub(crate) const RETRY_AFTER: &str = "1";
 
 /// The response to a request.
@@ -23,8 +23,8 @@ pub struct SiteResponse {
     pub wait: Duration,
     /// The body, empty for HEAD.
     pub body: Body,
-    /// Value of `content-length`: the length of the body, or of the body that GET would get. `None`
-    /// if only the end of the body determines its length.
+    /// Value of `content-length`: the length of the body. For HEAD, the length of the body that GET
+    /// would get. `None` if only the end of the body determines the length.
     pub length: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl SiteResponse {
         Self { status, headers, wait: Duration::ZERO, body, length: Some(length) }
     }
 
-    /// Returns a response with a status that has no content.
+    /// Returns a response with a status that allows no content.
     pub(crate) fn without_content(status: StatusCode, headers: HeaderMap) -> Self {
         Self { status, headers, wait: Duration::ZERO, body: Body::Empty, length: None }
     }
@@ -54,7 +54,7 @@ pub enum Body {
     Zeros(u64),
     /// A short text.
     Text(String),
-    /// A file. At most its length at opening is sent.
+    /// A file. The number of bytes sent is at most the length of the file when it was opened.
     File(ServedFile),
     /// Body from an upstream server.
     Upstream(Box<UpstreamBody>),

@@ -1,5 +1,5 @@
-//! The certificate and key for new handshakes. They are replaced while a server runs when their
-//! files change.
+//! The certificate and key for new handshakes. When their files change, a running server replaces
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::identity::{
 #[cfg(feature = "quiche")]
 use crate::identity::{BoringKeys, boring_context};
 
-/// Interval at which the files are checked. A change is loaded when it is this old, so that a
-/// certificate and its key, which are written one after the other, are read together.
+/// Interval at which the files are checked. A change is loaded when it is this old. A certificate
+/// and its key are written one after the other, and the delay ensures that they are read together.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Time after which an access to the files is reported as stalled. The access continues, and no
-/// other one starts beside it.
+/// further access starts in the meantime.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest wait before unusable files are read again although they look unchanged. The wait starts
-/// with [`INTERVAL`] and doubles.
+/// Longest wait before unusable files are read again although they look unchanged. The first wait
+/// is [`INTERVAL`], and each further wait is twice as long.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A handle to the keys of a server's handshakes. Clones share the keys.
@@ -57,7 +57,7 @@ impl Keys {
         #[cfg(feature = "quiche")]
         let boring = {
             let keys = identity.boring_keys().map_err(|e| IdentityError::boring_error(&e))?;
-            // Detect a rejection by BoringSSL here and not in a handshake.
+            // Detect a rejection by BoringSSL here rather than in a handshake.
             keys.context().map_err(|e| IdentityError::boring_error(&e))?;
             Arc::new(keys)
         };
@@ -84,8 +84,8 @@ impl ServedIdentity {
         Ok(Self(Arc::new(RwLock::new(Keys::new(identity)?))))
     }
 
-    /// Uses this identity for handshakes from now on. Handshakes that have begun and open
-    /// connections are not affected.
+    /// Uses this identity for handshakes from now on. Does not affect open connections and
+    /// handshakes that have already begun.
     ///
     /// # Errors
     /// Returns an error if certificate and key do not match. The previous identity then stays.
@@ -113,7 +113,7 @@ impl ServedIdentity {
         Ok(Arc::new(self.config(&[b"h2", b"http/1.1"])?))
     }
 
-    /// Returns a TLS 1.3 configuration for BoringSSL. Its connections get the certificate when the
+    /// Returns a TLS 1.3 configuration for BoringSSL. Connections get the certificate when the
     /// client's first message has arrived.
     #[cfg(feature = "quiche")]
     pub(crate) fn boring(&self) -> Result<boring::ssl::SslContextBuilder, IdentityError> {
@@ -138,13 +138,13 @@ impl ServedIdentity {
 pub struct IdentityFiles {
     certificates: PathBuf,
     key: PathBuf,
-    /// Marks of both files before they were first read.
+    /// State of both files before they were first read.
     first: [Mark; 2],
 }
 
-/// Mark that distinguishes the states of a file. Links are followed, because ACME clients replace
-/// them. The time of the last status change (ctime) also reveals a changed mode or owner. `None` if
-/// the file cannot be inspected.
+/// Mark that distinguishes the states of a file. The mark is that of a link's target, because ACME
+/// clients replace links. The time of the last status change (ctime) also reveals a changed mode or
+/// owner. `None` if the file cannot be inspected.
 type Mark = Option<[i128; 4]>;
 
 fn mark(path: &Path) -> Mark {
@@ -185,8 +185,8 @@ impl IdentityFiles {
     }
 
     /// Loads the files whenever they have changed and when `now` is notified, and reports the
-    /// result. Files that could not be used are tried again at growing intervals. Never returns,
-    /// and never blocks its task, because a separate thread reads the files.
+    /// result. Files that could not be used are tried again at growing intervals. This function
+    /// never returns. It never blocks its task, because a separate thread reads the files.
     pub async fn watch(
         &self,
         into: &ServedIdentity,
@@ -204,7 +204,7 @@ impl IdentityFiles {
             let Some(marks) = self.patiently(move || files.marks(), &report).await else {
                 continue;
             };
-            // Wait until a change is complete.
+            // Wait until the change is complete.
             let changed = marks != loaded && marks == seen;
             let again = failed.as_ref().is_some_and(|failed| failed.again <= Instant::now());
             seen = marks;
@@ -231,15 +231,16 @@ impl IdentityFiles {
         }
     }
 
-    /// Returns the result of `work`, run on a separate thread, or `None` if there is no result.
-    /// Work that stalls is reported and waited for.
+    /// Runs `work` on a separate thread and returns its result, or `None` if there is no result.
+    /// Work that stalls is reported, but still waited for.
     async fn patiently<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
         report: &impl Fn(Result<(), IdentityError>),
     ) -> Option<T> {
         let (send, mut done) = oneshot::channel();
-        // Not a thread of the runtime, because the runtime waits for its threads when it ends.
+        // Use a thread outside the runtime, because the runtime waits for its own threads when it
+        // ends.
         let thread = std::thread::Builder::new().name("certificates".into());
         thread.spawn(move || drop(send.send(work()))).ok()?;
         if let Ok(found) = tokio::time::timeout(PATIENCE, &mut done).await {

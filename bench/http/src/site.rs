@@ -37,7 +37,7 @@ pub struct Site {
 #[derive(Clone, Debug)]
 struct ProxiedPaths {
     proxy: Proxy,
-    /// Prefix of the paths; it ends at a segment boundary.
+    /// Prefix of the proxied paths. It ends at a segment boundary.
     prefix: String,
 }
 
@@ -45,7 +45,7 @@ impl ProxiedPaths {
     fn has(&self, path: &str) -> bool {
         let rest = path.strip_prefix(self.prefix.as_str());
         let all = self.prefix == "/";
-        // `*` is the whole server, which OPTIONS may ask about.
+        // The target `*` means the whole server. Only OPTIONS may use it.
         rest.is_some_and(|rest| {
             self.prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/')
         }) || (all && path == "*")
@@ -84,8 +84,8 @@ fn root_folder(root: &Path) -> Result<PathBuf, RootError> {
 }
 
 impl Site {
-    /// Returns a site that serves the files under `root`, if there is one, and always `/bytes/N`
-    /// and `/delay/MS/bytes/N`.
+    /// Returns a site that serves `/bytes/N` and `/delay/MS/bytes/N`, and the files under `root` if
+    /// there is a root.
     ///
     /// # Errors
     /// Returns an error if the root is not a readable folder.
@@ -98,7 +98,7 @@ impl Site {
         })
     }
 
-    /// Limits the descriptors for files. The default follows the process's limit.
+    /// Limits the descriptors for files. By default, the limit follows the process's limit.
     #[must_use]
     pub fn with_descriptors(mut self, descriptors: Descriptors) -> Self {
         self.files = Files::new(descriptors);
@@ -113,7 +113,7 @@ impl Site {
         self
     }
 
-    /// Returns whether an upstream server answers this path, which may take long.
+    /// Returns whether an upstream server answers this path. Such an answer may take long.
     pub fn is_proxied(&self, path: &str) -> bool {
         self.proxy.as_ref().is_some_and(|proxied| proxied.has(path))
     }

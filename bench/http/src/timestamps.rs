@@ -7,20 +7,19 @@ use fathom_plugin::{EnableTimestamp, Extension, Offer, ReceiveTimestamps};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = unknown)]
 pub enum Timestamps {
-    /// Beside acknowledgements: in SYNC_TIMESTAMP frames, or in TIMESTAMP frames with peers that
-    /// support only those.
+    /// Timestamps next to acknowledgements, in SYNC_TIMESTAMP frames, or in TIMESTAMP frames with
+    /// peers that support only those.
     #[default]
     Any,
-    /// Beside acknowledgements, in SYNC_TIMESTAMP frames only.
+    /// Timestamps next to acknowledgements, only in SYNC_TIMESTAMP frames.
     Lean,
-    /// On every packet, in SYNC_TIMESTAMP frames, as described in Sync-TCP §3.2.
+    /// Timestamps on every packet, in SYNC_TIMESTAMP frames, as described in Sync-TCP §3.2.
     Paper,
-    /// Beside acknowledgements, in TIMESTAMP frames only.
+    /// Timestamps next to acknowledgements, only in TIMESTAMP frames.
     Timestamp,
-    /// In acknowledgements with the arrival times of packets: in ACK_RECEIVE_TIMESTAMPS frames
-    /// only.
+    /// Arrival times of packets in acknowledgements, only in ACK_RECEIVE_TIMESTAMPS frames.
     Receive,
-    /// No exchange.
+    /// No exchange of one-way delays.
     Off,
 }
 

@@ -29,7 +29,7 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// Returns the choice of the options `--ca` and `--insecure`.
+    /// Returns the certificates that the options `--ca` and `--insecure` select.
     pub fn from_options(ca: Option<&Path>, insecure: bool) -> Self {
         match ca {
             Some(file) => Self::File(file.to_owned()),
@@ -39,7 +39,7 @@ impl Trust {
     }
 
     /// Returns a TLS 1.3 client configuration for HTTP/3 only. Secrets are logged to the file in
-    /// the environment variable SSLKEYLOGFILE. Without `zero_rtt`, no session is resumed: every
+    /// the environment variable SSLKEYLOGFILE. Without `zero_rtt`, no session is resumed, so every
     /// handshake is a full one.
     pub(super) fn client(&self, zero_rtt: bool) -> Result<Arc<ClientConfig>, TrustError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -54,7 +54,8 @@ impl Trust {
     }
 
     /// Returns a TLS 1.3 client configuration for this protocol and cryptography provider. Secrets
-    /// are logged as on servers. Resumption and 0-RTT have rustls's defaults.
+    /// are logged to the file in the environment variable SSLKEYLOGFILE. Resumption and 0-RTT have
+    /// rustls's defaults.
     ///
     /// # Errors
     /// Returns an error if there are no certificates to trust.
@@ -141,7 +142,7 @@ pub enum CertificateError {
     None,
 }
 
-/// Accepts any certificate. The handshake signature is still verified.
+/// A verifier that accepts any certificate. It still verifies the handshake signature.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
@@ -190,8 +191,8 @@ impl ServerCertVerifier for AcceptAnyCertificate {
     }
 }
 
-/// Number of tickets kept; older ones are dropped. rustls's own store keeps eight per server, too
-/// few if many connections start at once.
+/// Number of tickets kept per server; older ones are dropped. rustls's own store keeps eight per
+/// server, which is too few if many connections start at once.
 const TICKETS: usize = 4096;
 
 /// Tickets of one server, each used once (RFC 8446 §C.4).
@@ -202,7 +203,7 @@ pub struct TicketStore {
 }
 
 impl TicketStore {
-    /// Returns whether there is a ticket.
+    /// Returns whether the store holds a ticket.
     pub fn any(&self) -> bool {
         !locked(&self.tickets).is_empty()
     }
@@ -227,7 +228,7 @@ impl ClientSessionStore for TicketStore {
         *locked(&self.group)
     }
 
-    // QUIC has no TLS 1.2.
+    // QUIC never uses TLS 1.2.
     fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
 
     fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {

@@ -8,23 +8,23 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 /// Size of the receive buffer and of the send buffer that is requested from the system, in bytes.
 /// The kernel counts about 800 bytes for the smallest datagram. Between two reads, a busy server
-/// receives a request and a few acknowledgements from each client; this size holds those of 10,000
-/// clients (docs/serve-measured.md). A datagram that arrives at a full buffer is lost, and its
-/// sender takes the loss for congestion.
+/// receives a request and a few acknowledgements from each client. A buffer of this size holds the
+/// datagrams of 10,000 clients (docs/serve-measured.md). A datagram that arrives at a full buffer
+/// is lost, and its sender takes the loss for a sign of congestion.
 pub const BUFFER_SIZE: usize = 16 << 20;
 
-/// Buffer sizes that the system granted a socket, in requested bytes. Linux reserves twice as much,
-/// for the data that it stores beside the payload.
+/// Buffer sizes in bytes that the system granted to a socket, in terms of the requested bytes.
+/// Linux reserves twice as much, for the data that it stores in addition to the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketBuffers {
-    /// Buffer for datagrams that have arrived but were not read yet.
+    /// Size of the buffer for datagrams that have arrived but were not read yet.
     pub receive: usize,
-    /// Buffer for datagrams that were not sent yet.
+    /// Size of the buffer for datagrams that were not sent yet.
     pub send: usize,
 }
 
 impl SocketBuffers {
-    /// Warns about small buffers and names the setting that limits them.
+    /// Warns about small buffers. The warning names the setting that limits them.
     pub(crate) fn warn_if_small(self) {
         for (granted, what, setting) in
             [(self.receive, "receive", "rmem_max"), (self.send, "send", "wmem_max")]
@@ -59,15 +59,15 @@ pub fn bind(address: SocketAddr) -> io::Result<(UdpSocket, SocketBuffers)> {
     Ok((socket.into(), buffers))
 }
 
-/// Requests the same buffers for a socket that is already bound.
+/// Requests buffers of [`BUFFER_SIZE`] bytes for a socket that is already bound.
 pub fn adopt(socket: UdpSocket) -> (UdpSocket, SocketBuffers) {
     let socket = Socket::from(socket);
     let buffers = enlarge(&socket, BUFFER_SIZE);
     (socket.into(), buffers)
 }
 
-/// Requests buffers of this many bytes: first without privileges, up to `net.core.rmem_max` and
-/// `wmem_max`, then as an administrator.
+/// Requests buffers of this many bytes. First tries without privileges, up to `net.core.rmem_max`
+/// and `wmem_max`, and then as an administrator.
 fn enlarge(socket: &Socket, bytes: usize) -> SocketBuffers {
     let receive = enlarge_buffer(
         bytes,
@@ -84,7 +84,7 @@ fn enlarge(socket: &Socket, bytes: usize) -> SocketBuffers {
     SocketBuffers { receive, send }
 }
 
-/// Enlarges a buffer and returns the size that was granted. If the calls fail, this is the system's
+/// Enlarges a buffer and returns the granted size. If the calls fail, the result is the system's
 /// default size.
 fn enlarge_buffer(
     requested: usize,
@@ -100,16 +100,16 @@ fn enlarge_buffer(
     granted()
 }
 
-/// Linux reports twice what was requested (socket(7)).
+/// Ratio of the reported to the requested size. Linux reports twice the requested size (socket(7)).
 const FACTOR: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
 
-/// Sets the buffer beyond the system's limit, which requires CAP_NET_ADMIN.
+/// Sets the receive buffer beyond the system's limit, which requires CAP_NET_ADMIN.
 #[cfg(target_os = "linux")]
 fn force_receive(socket: &Socket, bytes: usize) -> io::Result<()> {
     Ok(sockopt::set_socket_recv_buffer_size_force(socket, bytes)?)
 }
 
-/// Like [`force_receive`], for the send buffer.
+/// Sets the send buffer beyond the system's limit, which requires CAP_NET_ADMIN.
 #[cfg(target_os = "linux")]
 fn force_send(socket: &Socket, bytes: usize) -> io::Result<()> {
     Ok(sockopt::set_socket_send_buffer_size_force(socket, bytes)?)

@@ -17,7 +17,7 @@ pub(crate) const CPU_PER_ACK: &str = "cpu-per-ack";
 /// All criteria, in the order of RFC 9743's sections, and the thresholds.
 #[derive(Clone, Debug)]
 pub struct Battery {
-    /// Criteria in the order of their sections.
+    /// Criteria in the order of the RFC's sections.
     pub criteria: Vec<Criterion>,
     /// Thresholds by name.
     pub thresholds: BTreeMap<String, Threshold>,
@@ -35,7 +35,7 @@ pub struct Criterion {
     pub strength: Strength,
     /// Requirement of the RFC in our words.
     pub asks: String,
-    /// Reason why nothing is tested, if so.
+    /// Reason why the criterion is not tested; `None` if it is tested.
     pub not_applicable: Option<String>,
     /// Tests of the criterion.
     #[serde(default, rename = "test")]
@@ -46,9 +46,9 @@ pub struct Criterion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strength {
-    /// An evaluation MUST consider it.
+    /// An evaluation MUST consider the criterion.
     Must,
-    /// An evaluation SHOULD consider it.
+    /// An evaluation SHOULD consider the criterion.
     Should,
     /// No keyword of BCP 14 applies.
     Consider,
@@ -69,16 +69,16 @@ impl Strength {
 /// strings:
 ///
 /// - `$controller`: the controller that is judged. If a check is relative, the test also runs with
-///   the reference in its place.
-/// - `$rival`: each of the controllers that it is judged against.
-/// - `$reference`: the first of these.
-/// - `$bbr`: the stack's own BBR. Without one, the test is not run.
+///   the reference as `$controller`.
+/// - `$rival`: each of the controllers against which the controller is judged.
+/// - `$reference`: the first of these rivals.
+/// - `$bbr`: the stack's own BBR. If the stack has none, the test is not run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Test {
     /// Name of the test within the criterion.
     pub name: String,
-    /// Description of the scenario in a sentence.
+    /// Description of the scenario in one sentence.
     pub says: String,
     /// Axes and their values.
     #[serde(default)]
@@ -99,14 +99,14 @@ pub struct Test {
 pub struct Check {
     /// Name of the threshold.
     pub threshold: String,
-    /// Name of the measure: one defined here (`measure.rs`) or one of `fathom compare`.
+    /// Name of the measure: one from `measure.rs` of this crate, or one of `fathom compare`.
     pub measure: String,
-    /// Group of traffic that the measure is read from, or the link for a measure of a link.
+    /// Group of traffic from which the measure is read. For a measure of a link, the link.
     #[serde(default = "subject")]
     pub of: String,
     /// Second group, if the measure needs two.
     pub beside: Option<String>,
-    /// Comparison with the reference's value, if any.
+    /// Comparison with the reference's value.
     #[serde(default)]
     pub relation: Relation,
 }
@@ -119,7 +119,7 @@ fn subject() -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
-    /// No comparison: the value itself is held to the threshold.
+    /// No comparison: the threshold applies to the value itself.
     #[default]
     Absolute,
     /// Percentage of the reference's value with the same seed.
@@ -129,8 +129,8 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Returns the bounds of a value: measures and their ratios are never negative, differences can
-    /// be.
+    /// Returns the bounds of a value. Measures and their ratios are never negative, but differences
+    /// can be.
     pub(crate) fn bounds(self) -> Bounds {
         match self {
             Self::Absolute | Self::PercentOfReference => Bounds::NOT_NEGATIVE,
@@ -139,7 +139,7 @@ impl Relation {
     }
 }
 
-/// Bounds of a value. The numbers are our choice: RFC 9743 gives none.
+/// Bounds of a value. RFC 9743 gives no numbers, so these are our choice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Threshold {
@@ -166,7 +166,7 @@ impl Threshold {
     }
 }
 
-/// Formats a unit to follow a number; empty without a unit.
+/// Formats a unit so that it can follow a number. The text is empty for a value without a unit.
 pub(crate) fn behind(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }
@@ -179,7 +179,7 @@ pub enum BatteryError {
     Syntax {
         /// Name of the file.
         file: String,
-        /// Error with its place in the file.
+        /// Error, with its position in the file.
         error: toml::de::Error,
     },
     /// A field has a wrong value.
@@ -204,7 +204,7 @@ impl Battery {
         Self::read(files, THRESHOLDS).expect("the shipped battery is sound")
     }
 
-    /// Reads criteria, each with the name of its file, and thresholds.
+    /// Reads criteria and thresholds. Each criterion comes with the name of its file.
     ///
     /// # Errors
     /// Returns an error for the first invalid file.

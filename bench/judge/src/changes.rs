@@ -1,4 +1,4 @@
-//! Checks that became better or worse between two scorecards.
+//! Checks whose verdict became better or worse between two scorecards.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ pub struct Change {
     pub test: String,
     /// Measure, and the values of the axes.
     pub what: String,
-    /// Verdict and value before.
+    /// Verdict and value in the older scorecard.
     pub before: (Verdict, String),
-    /// Verdict and value now.
+    /// Verdict and value in the new scorecard.
     pub now: (Verdict, String),
-    /// Whether the check became worse; otherwise it became better.
+    /// Whether the check became worse. If `false`, it became better.
     pub worse: bool,
 }
 
-/// Identity of a check in both scorecards.
+/// Identity of a check, the same in both scorecards.
 type Name<'a> = (String, &'a str, &'a str, &'a BTreeMap<String, String>);
 
-/// Returns the checks of both scorecards whose verdicts differ, in the order of the new one.
+/// Returns the checks of both scorecards whose verdicts differ, in the order of the new scorecard.
 /// `not decided` ranks between `fail` and `pass`.
 pub fn changes(old: &Scorecard, new: &Scorecard) -> Vec<Change> {
     let before: BTreeMap<Name<'_>, &JudgedCheck> = checks(old).collect();

@@ -1,5 +1,6 @@
-//! CPU time per ACK frame, compared with the reference's. RFC 9743 has no section for it. The value
-//! depends on the machine and varies between runs, so a scorecard contains it only on request.
+//! CPU time per ACK frame, compared with the reference's. RFC 9743 has no section for this
+//! measure. The value depends on the machine and varies between runs, so a scorecard contains it
+//! only on request.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -16,16 +17,16 @@ use crate::battery::{CPU_PER_ACK, Threshold};
 use crate::plan::JudgePlan;
 use crate::verdict::Verdict;
 
-/// Number of rounds in which both controllers take turns. The interval is over rounds, so load that
-/// affects both controllers of a round cancels out.
+/// Number of rounds in which both controllers take turns. The interval is computed over rounds, so
+/// machine load that affects both controllers of a round cancels out.
 const ROUNDS: usize = 40;
-/// Number of runs of a thousand frames per turn: one or two milliseconds.
+/// Number of runs of a thousand frames in a turn. A turn takes one or two milliseconds.
 const RUNS: u64 = 30;
 
 /// Cost of a controller's work on an ACK frame of two packets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuPerAck {
-    /// CPU time in nanoseconds: median over rounds.
+    /// CPU time in nanoseconds: median over the rounds.
     pub nanoseconds: f64,
     /// Reference's CPU time in nanoseconds.
     pub reference_nanoseconds: f64,

@@ -1,5 +1,5 @@
-//! Scorecards side by side: a table of controllers by criterion, and each failure with its value
-//! and the command that reproduces it.
+//! Several scorecards in one table of controllers by criterion. Below the table, each failure is
+//! listed with its value and the command that reproduces it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -33,7 +33,8 @@ pub enum LeagueError {
 }
 
 impl League {
-    /// Ranks scorecards by fewest failed criteria, then most passed, then stack and name.
+    /// Ranks scorecards: first by the fewest failed criteria, then by the most passed ones, then by
+    /// stack and name.
     ///
     /// # Errors
     /// Returns an error if there are no scorecards, if they were made by different batteries

@@ -1,15 +1,15 @@
-//! Measures that tests read from a run's outcome: those of `fathom compare`, and some that only a
-//! verdict needs.
+//! Measures that tests read from a run's outcome: the measures of `fathom compare`, and some that
+//! only verdicts need.
 
 use fathom_cc::Invalid;
 use fathom_experiments::measures::Measure;
 use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use fathom_netsim::link::jain;
 
-/// Bits of a full packet on the wire, to convert queues in packets to times: 1420 bytes
-/// (Sync-TCP §4.4), the default packet size of scenarios.
+/// Size of a full packet on the wire in bits, which converts queues in packets to times. It is 1420
+/// bytes (Sync-TCP §4.4), the default packet size of scenarios.
 const PACKET_BITS: f64 = 1_420.0 * 8.0;
-/// Link that shares of groups refer to; downloads cross it.
+/// Link to which shares of groups refer. Downloads cross this link.
 const LINK: &str = "left-right";
 
 /// A number computed from an outcome.
@@ -17,7 +17,7 @@ const LINK: &str = "left-right";
 pub(crate) enum Quantity<'a> {
     /// A measure of `fathom compare`, for a group or a link.
     Compared(&'static Measure, &'a str),
-    /// Throughput of a group in percent of its own and another group's together.
+    /// Throughput of a group in percent of the total throughput of this group and another one.
     Share(&'a str, &'a str),
     /// Throughput of a group in percent of the link's rate.
     LinkShare(&'a str),
@@ -31,7 +31,7 @@ pub(crate) enum Quantity<'a> {
     QueueDelay(&'a str),
     /// Number of packets stopped by a link's blackouts and MTU.
     CutOff(&'a str),
-    /// Failed requests in percent of all that ended.
+    /// Failed requests in percent of all requests that ended.
     Failed(&'a str),
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Quantity<'a> {
 pub(crate) struct Requests {
     pub(crate) completed: u64,
     pub(crate) failed: u64,
-    /// Requests cut short by the end of the run.
+    /// Requests that had not ended when the run ended.
     pub(crate) unfinished: u64,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Quantity<'a> {
         }
     }
 
-    /// Returns the value; `None` if the run has none.
+    /// Returns the value of the quantity in this outcome; `None` if the run has none.
     pub(crate) fn of(&self, outcome: &Outcome) -> Option<f64> {
         let group = |name: &str| outcome.groups.get(name);
         let link = |name: &str| outcome.links.get(name);
@@ -125,8 +125,8 @@ impl<'a> Quantity<'a> {
         value.is_finite().then_some(value)
     }
 
-    /// Returns the requests behind a value that leaves failed ones out: completed, failed and
-    /// unfinished ones. Returns `None` for all other quantities.
+    /// Returns the counts of requests behind a quantity that leaves failed requests out: completed,
+    /// failed and unfinished ones. Returns `None` for all other quantities.
     pub(crate) fn requests(&self, outcome: &Outcome) -> Option<Requests> {
         let Self::Compared(measure, name) = self else { return None };
         let group =
@@ -173,7 +173,7 @@ fn percent(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| 100.0 * part / whole)
 }
 
-/// Returns the bits per second of a link: its throughput divided by its utilisation.
+/// Returns the rate of a link in bits per second: its throughput divided by its utilisation.
 fn rate(link: &LinkOutcome) -> Option<f64> {
     (link.utilisation_percent > 0.0).then(|| 100.0 * link.throughput_bps / link.utilisation_percent)
 }

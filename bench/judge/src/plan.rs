@@ -10,23 +10,23 @@ use toml::{Table, Value};
 
 use crate::battery::{Battery, Criterion, Strength, Test, test_name};
 
-/// Axis of a run's key that names its criterion and test.
+/// Axis of a run's key whose value is the criterion and the test.
 pub(crate) const TEST: &str = "test";
-/// Axis for the controller that is judged, or the reference in its place.
+/// Axis for the controller that is judged, or for the reference in its place.
 pub(crate) const CONTROLLER: &str = "controller";
-/// Axis for the controllers that it is judged against.
+/// Axis for the rivals: the controllers against which a controller is judged.
 const RIVAL: &str = "rival";
-/// Variable in a test for the first of these.
+/// Variable of a test for the first rival.
 const REFERENCE: &str = "reference";
-/// Variable in a test for the stack's own BBR.
+/// Variable of a test for the stack's own BBR.
 const BBR: &str = "bbr";
 
-/// Extent of the battery.
+/// Extent of the battery of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Every criterion, three seeds, few values of each axis; takes minutes.
+    /// Every criterion, with three seeds and few values of each axis. Takes minutes.
     Quick,
-    /// Ten seeds, all values; takes about an hour.
+    /// Every criterion, with ten seeds and all values. Takes about an hour.
     Full,
 }
 
@@ -51,13 +51,14 @@ impl Depth {
 /// Controller to judge, and options.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Controller as written by users.
+    /// Controller to judge, as written by users.
     pub controller: String,
-    /// Controllers that it is judged against, at least one. The first is the reference.
+    /// Controllers against which the controller is judged, at least one. The first one is the
+    /// reference.
     pub against: Vec<String>,
     /// Stack of all connections.
     pub stack: Stack,
-    /// Extent of the battery.
+    /// Extent of the battery of tests.
     pub depth: Depth,
     /// Number of seeds for each combination, instead of the depth's default.
     pub seeds: Option<u64>,
@@ -79,7 +80,7 @@ pub struct JudgePlan {
     /// Settings; controllers are written as their specs, with all options that differ from the
     /// defaults.
     pub settings: Settings,
-    /// Tests of MUST criteria that were not requested.
+    /// Tests of MUST criteria that the user did not request.
     pub left_out: Vec<String>,
     /// Runs of all tests; `test` of a key is `SECTION/NAME`.
     pub runs: Vec<StudyRun>,
@@ -155,12 +156,12 @@ impl JudgePlan {
         Ok(runs)
     }
 
-    /// Returns the reference that the controller is compared with.
+    /// Returns the reference with which the controller is compared.
     pub fn reference(&self) -> &str {
         &self.settings.against[0]
     }
 
-    /// Returns a test as a study; `None` if the stack lacks something that the test needs.
+    /// Returns a test as a study; `None` if the stack lacks a capability that the test needs.
     fn study(&self, name: &str, test: &Test) -> Result<Option<Study>, Invalid> {
         let Settings { controller, against, stack, depth, seeds, backend, .. } = &self.settings;
         let scenario =
@@ -208,7 +209,7 @@ impl JudgePlan {
 }
 
 /// Returns whether an entry of [`Settings::only`] selects a section or test. 5.2 and 5.2.1 are
-/// separate criteria; 5.1 is none and stands for everything below it.
+/// separate criteria. 5.1 is not a criterion and stands for everything below it.
 fn selects(of: &str, name: &str, sections: &[String]) -> bool {
     match of.strip_suffix(".*") {
         Some(of) => is_within(name, of),

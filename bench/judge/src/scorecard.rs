@@ -18,14 +18,15 @@ use crate::plan::{CONTROLLER, JudgePlan, TEST};
 use crate::value::Value;
 use crate::verdict::Verdict;
 
-/// Schema version, incremented if a field changes its name or meaning; new fields do not change it.
+/// Schema version. It is incremented if a field changes its name or meaning, but not for a new
+/// field.
 pub const SCHEMA: u32 = 1;
 
 /// Result of judging a controller. It does not depend on the machine, except for a real-time
 /// backend and for `cpu`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scorecard {
-    /// Version of these fields: [`SCHEMA`].
+    /// Schema version of this scorecard: [`SCHEMA`].
     pub schema: u32,
     /// Version of fathom.
     pub fathom: String,
@@ -35,29 +36,29 @@ pub struct Scorecard {
     pub controller: String,
     /// Stack of all connections.
     pub stack: String,
-    /// Controllers that it was judged against; the first is the reference.
+    /// Controllers against which the controller was judged. The first one is the reference.
     pub against: Vec<String>,
-    /// `quick` or `full`.
+    /// Extent of the battery: `quick` or `full`.
     pub depth: String,
     /// Number of seeds for each combination.
     pub seeds: u64,
-    /// Tests of MUST criteria that were not requested (`--only`).
+    /// Tests of MUST criteria that the user did not request (`--only`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// Backend on which the tests ran.
     #[serde(default, skip_serializing_if = "Backend::is_virtual")]
     pub backend: Backend,
-    /// Factor for the times of the tests, if not 1.
+    /// Factor for the times of the tests; `None` if it is 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
-    /// CPU time per ACK frame, if requested; depends on the machine.
+    /// CPU time per ACK frame; `None` unless requested. It depends on the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuPerAck>,
     /// Number of criteria by verdict.
     pub counts: Counts,
     /// Criteria in the order of their sections.
     pub criteria: Vec<JudgedCriterion>,
-    /// Thresholds of the checks. They are our choice: RFC 9743 gives none.
+    /// Thresholds of the checks. RFC 9743 gives none, so they are our choice.
     pub thresholds: BTreeMap<String, Threshold>,
 }
 
@@ -68,13 +69,13 @@ pub struct Counts {
     pub passed: usize,
     /// Criteria that failed.
     pub failed: usize,
-    /// Criteria that more seeds may decide.
+    /// Criteria that are undecided and that more seeds may decide.
     pub not_decided: usize,
-    /// Criteria that cannot be tested here.
+    /// Criteria that do not apply or cannot be tested here.
     pub not_applicable: usize,
 }
 
-/// A criterion with its verdict, the worst of its tests.
+/// A criterion with its verdict, which is the worst verdict of its tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgedCriterion {
     /// Section in RFC 9743.
@@ -87,14 +88,14 @@ pub struct JudgedCriterion {
     pub asks: String,
     /// Verdict.
     pub verdict: Verdict,
-    /// Reason why the criterion is not applicable, if so.
+    /// Reason why the criterion is not applicable; `None` if it is applicable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<String>,
     /// Tests of the criterion.
     pub tests: Vec<JudgedTest>,
 }
 
-/// A test with its verdict, the worst of its checks.
+/// A test with its verdict, which is the worst verdict of its checks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgedTest {
     /// Name of the test.
@@ -107,7 +108,7 @@ pub struct JudgedTest {
     pub checks: Vec<JudgedCheck>,
 }
 
-/// A value and its threshold, at one combination of the sweep.
+/// A check: a value and its threshold, for one combination of the sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgedCheck {
     /// Values of the test's axes.
@@ -124,13 +125,13 @@ pub struct JudgedCheck {
     pub threshold: String,
     /// Verdict.
     pub verdict: Verdict,
-    /// Reason for the verdict, if no value shows it.
+    /// Reason for the verdict; `None` if the value is the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// Derives the verdicts from results. `failed` are the labels of runs that ended with an error,
-/// with the errors. A failed run of the controller fails the test.
+/// Derives the verdicts from results. `failed` lists the labels and the errors of runs that ended
+/// with an error. A failed run of the controller fails the test.
 pub fn scorecard(
     plan: &JudgePlan,
     results: &[StudyRunResult],
@@ -176,20 +177,21 @@ struct Judge<'a> {
     failed: &'a BTreeMap<String, String>,
 }
 
-/// Outcomes at one combination of a test's axes, by seed, of the controller and of the reference.
+/// Outcomes of the controller and of the reference for one combination of a test's axes, by seed.
 #[derive(Default)]
 struct Point<'a> {
     subject: BTreeMap<u64, &'a Outcome>,
     reference: BTreeMap<u64, &'a Outcome>,
-    /// Error of a run without an outcome: of the controller (`true`), or otherwise of the
-    /// reference.
+    /// Error of a run without an outcome. The flag is `true` for a run of the controller, and
+    /// `false` for a run of the reference.
     failure: Option<(bool, &'a str)>,
 }
 
 impl Point<'_> {
     /// Returns the verdict if too few requests were completed for a meaningful value. The
-    /// controller fails if a run completes no request or clearly more requests fail than under the
-    /// reference, whatever the values of completed requests. Returns `None` if the value decides.
+    /// controller fails if a run completes no request or if clearly more requests fail than under
+    /// the reference, whatever the values of completed requests are. Returns `None` if enough
+    /// requests were completed, so that the value decides.
     fn requests_that_tell_nothing(
         &self,
         quantity: &Quantity<'_>,
@@ -286,14 +288,14 @@ impl Judge<'_> {
                 None => {
                     let why =
                         self.failed.get(&run.label()).map_or("the run has no result", |why| why);
-                    // A failure of the controller takes precedence over one of the reference.
+                    // A failure of the controller takes precedence over a failure of the reference.
                     if subject || point.failure.is_none() {
                         point.failure = Some((subject, why));
                     }
                 }
             }
         }
-        // The reference itself is judged: compare it with itself.
+        // If the reference itself is judged, compare it with itself.
         if settings.controller == self.plan.reference() {
             points.values_mut().for_each(|point| point.reference = point.subject.clone());
         }
@@ -317,7 +319,7 @@ impl Judge<'_> {
                 match check.relation {
                     Relation::Absolute => Some(own),
                     Relation::MoreThanReference => Some(own - reference()?),
-                    // Two equal values, including two zeros, are 100%.
+                    // The ratio of two equal values, including two zeros, is 100%.
                     Relation::PercentOfReference => match reference()? {
                         of if of == own => Some(100.0),
                         of => Some(100.0 * own / of).filter(|value| value.is_finite()),
@@ -402,8 +404,8 @@ impl Scorecard {
         self.cpu = Some(cpu);
     }
 
-    /// Describes the basis of a verdict: the value and the threshold, or the reason why there is
-    /// none.
+    /// Describes the basis of a verdict: the value and the threshold, or the reason for a missing
+    /// value.
     pub(crate) fn finding(&self, check: &JudgedCheck) -> String {
         let threshold =
             self.thresholds.get(&check.threshold).map(Threshold::text).unwrap_or_default();
@@ -415,7 +417,8 @@ impl Scorecard {
         Verdict::worst(self.criteria.iter().map(|criterion| criterion.verdict))
     }
 
-    /// Returns the undecided MUST criteria and how to decide them; `None` if all are decided.
+    /// Describes the undecided MUST criteria and how to decide them; `None` if all MUST criteria
+    /// are decided.
     pub fn undecided_must(&self) -> Option<String> {
         let open =
             |c: &&JudgedCriterion| c.strength == Strength::Must && c.verdict == Verdict::NotDecided;
@@ -429,8 +432,8 @@ impl Scorecard {
         })
     }
 
-    /// Names the controllers that take random numbers without a seed, as a sentence; `None` if there
-    /// are none.
+    /// Returns a sentence that names the controllers that draw random numbers without a seed;
+    /// `None` if there are none.
     pub fn unseeded(&self) -> Option<String> {
         let stack = self.stack.parse().ok()?;
         let controllers = self.against.iter().chain([&self.controller]);
@@ -438,8 +441,8 @@ impl Scorecard {
         Some(note + ".")
     }
 
-    /// Describes the consequences of the verdicts for a document's status, after RFC 9743 §3.2, in
-    /// sentences.
+    /// Describes, in sentences, what the verdicts mean for a document's status after
+    /// RFC 9743 §3.2.
     pub fn status(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let worst = |strength| {

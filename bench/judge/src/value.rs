@@ -1,9 +1,10 @@
-//! Value of a check: a mean over seeds with its interval, of values or of ratios.
+//! Value of a check: a mean of values or ratios over seeds, with its interval.
 
 use fathom_metrics::{Bounds, Estimate, significant, significant_text};
 use serde::{Deserialize, Serialize};
 
-/// A mean over seeds, with the ends of its 95% interval by Student's t; one seed has no interval.
+/// A mean over seeds, with the ends of its 95% interval by Student's t. A mean over one seed has no
+/// interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Value {
     /// Number of seeds.
@@ -16,20 +17,21 @@ pub struct Value {
     pub high: Option<f64>,
 }
 
-/// Significant digits shown of ratios and their intervals.
+/// Number of significant digits shown for ratios and their intervals.
 const SHOWN: i32 = 3;
-/// Significant digits kept, as in an [`Estimate`].
+/// Number of significant digits kept, as in an [`Estimate`].
 const KEPT: i32 = 9;
 
 impl Value {
-    /// Returns the mean of one value per seed; `None` without values or if one is not finite.
+    /// Returns the mean of one value per seed. Returns `None` without values, or if a value is not
+    /// finite.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         Estimate::of(values).map(|estimate| Self::with(&estimate, |x| x))
     }
 
-    /// Returns the mean of one ratio per seed, computed on logarithms, because twice as much and
-    /// half as much are equally far from equality. If a ratio is zero or negative, it has no
-    /// logarithm, and the result is that of [`Self::of`].
+    /// Returns the mean of one ratio per seed, computed on logarithms, because a ratio of 2 and a
+    /// ratio of 1/2 are equally far from equality. A ratio that is zero or negative has no
+    /// logarithm. The result is then that of [`Self::of`].
     pub(crate) fn of_ratios(ratios: &[f64]) -> Option<Self> {
         if ratios.iter().any(|ratio| *ratio <= 0.0) {
             return Self::of(ratios);

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::battery::Threshold;
 
-/// Verdict on a check, a test or a criterion. The worst of several counts: one failed part is
-/// enough.
+/// Verdict on a check, a test or a criterion. A verdict on several parts is the worst verdict of
+/// these parts, so one failed part is enough to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The question cannot be asked.
+    /// The criterion or test does not apply.
     NotApplicable,
     /// The whole 95% interval is within the threshold.
     Pass,
@@ -30,13 +30,13 @@ impl Verdict {
         }
     }
 
-    /// Returns the worst of several verdicts; not applicable without any.
+    /// Returns the worst of several verdicts, or `NotApplicable` if there are none.
     pub(crate) fn worst(of: impl IntoIterator<Item = Self>) -> Self {
         of.into_iter().max().unwrap_or(Self::NotApplicable)
     }
 
-    /// Compares the interval of a mean with a threshold. One seed has no interval and decides
-    /// nothing.
+    /// Compares the interval of a mean with a threshold. A mean over one seed has no interval, so
+    /// it is not decided.
     pub(crate) fn of(interval: Option<(f64, f64)>, threshold: &Threshold) -> Self {
         let Some((low, high)) = interval else { return Self::NotDecided };
         let (least, most) = (

@@ -6,11 +6,11 @@ use crate::Estimate;
 
 /// The smallest and the largest value that a measure can take.
 ///
-/// Student's interval is symmetric around the mean and does not depend on the measure: with few
-/// seeds, the interval of a rate near zero has a lower end below zero. The part of an interval
-/// outside the bounds contains no possible value, so cutting it off does not change the confidence
-/// level (Mandelkern, "Setting Confidence Intervals for Bounded Parameters", Statistical Science
-/// 17(2), 2002, §2).
+/// Student's interval is symmetric around the mean and does not take the measure into account. With
+/// few seeds, the interval of a rate near zero therefore has a lower end below zero. The part of an
+/// interval outside the bounds contains no possible value. Cutting off this part does not change
+/// the confidence level (Mandelkern, "Setting Confidence Intervals for Bounded Parameters",
+/// Statistical Science 17(2), 2002, §2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// Smallest value; `None` if there is no lower bound.
@@ -28,8 +28,8 @@ impl Bounds {
     /// Returns the part of an interval that lies within the bounds, and whether anything was cut
     /// off.
     ///
-    /// If the mean is outside the bounds, the measure is wrong; its interval is then returned
-    /// unchanged.
+    /// If the mean is outside the bounds, the measure itself is wrong. The interval is then
+    /// returned unchanged.
     pub fn cut(&self, mean: f64, (low, high): (f64, f64)) -> ((f64, f64), bool) {
         let (least, most) =
             (self.least.unwrap_or(f64::NEG_INFINITY), self.most.unwrap_or(f64::INFINITY));

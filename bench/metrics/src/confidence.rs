@@ -7,36 +7,38 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::latency::significant;
 
-/// Significant digits kept for output.
+/// Number of significant digits kept for output.
 const DIGITS: i32 = 9;
 
 /// A mean with its 95% confidence interval by Student's t. Numbers are rounded to nine significant
 /// digits.
 ///
-/// Displayed as `12.3 ± 0.4`, with the interval to one significant digit; a precision (`{:.2}`)
-/// overrides the digits. Without an interval only the mean is displayed, to three digits.
+/// An estimate is displayed as `12.3 ± 0.4`, with the interval to one significant digit. A
+/// precision (`{:.2}`) overrides the number of digits. An estimate without an interval is displayed
+/// as its mean, to three digits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Number of values.
     pub n: usize,
     /// Mean of the values.
     pub mean: f64,
-    /// Standard deviation of the values, with n - 1; `None` for one value.
+    /// Standard deviation of the values, computed with n - 1; `None` for one value.
     pub deviation: Option<f64>,
     /// Half the width of the interval; `None` for one value.
     pub half_width: Option<f64>,
 }
 
 impl Estimate {
-    /// Returns the mean of one value per seed; `None` without values or if a value is not finite.
+    /// Returns the mean of one value per seed. Returns `None` without values, or if a value is not
+    /// finite.
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() || values.iter().any(|v| !v.is_finite()) {
             return None;
         }
         let n = values.len();
         let mean = values.iter().sum::<f64>() / n as f64;
-        // Rounding can put the mean of equal values slightly beside them; such values have no
-        // deviation.
+        // Rounding can make the mean of equal values differ slightly from the values. Equal values
+        // have a deviation of zero.
         let equal = values.iter().all(|v| *v == values[0]);
         let squares: f64 =
             if equal { 0.0 } else { values.iter().map(|v| (v - mean).powi(2)).sum() };
@@ -54,8 +56,8 @@ impl Estimate {
         })
     }
 
-    /// Returns the mean of `a - b` over pairs, with the same seeds under two controllers; `None`
-    /// also if the lengths differ.
+    /// Returns the mean of `a - b` over pairs. The values of a pair have the same seed under two
+    /// controllers. Returns `None` also if the lengths differ.
     pub fn of_differences(a: &[f64], b: &[f64]) -> Option<Self> {
         let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
         (a.len() == b.len()).then(|| Self::of(&differences)).flatten()
@@ -79,7 +81,7 @@ pub fn significant_text(x: f64, digits: i32) -> String {
     format!("{x:.*}", decimals(x, digits))
 }
 
-/// Returns the decimals that show `x` to `digits` significant digits, at most 12.
+/// Returns the number of decimals, at most 12, that show `x` to `digits` significant digits.
 fn decimals(x: f64, digits: i32) -> usize {
     if x == 0.0 {
         return 0;

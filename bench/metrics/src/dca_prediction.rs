@@ -1,22 +1,23 @@
 //! Predicts the effect of TCP/DCA on a connection that ran without it: the throughput analysis of
 //! DCA §3.3.
 //!
-//! [`replay`] runs the detector over the connection's tcpRTT series and counts its reactions and
-//! the losses that these would have avoided. [`predict`] puts the counts into the model of
-//! [`SendRate`].
+//! [`replay`] runs the detector over the connection's tcpRTT series. It counts the reactions and
+//! the losses that these reactions would have avoided. [`predict`] puts the counts into the model
+//! of [`SendRate`].
 //!
 //! # Departures
 //! - **Baseline**: as in the controller (`fathom_cc::dca`), an epoch begins with the reaction to a
 //!   delay event. The epoch ends when sampledRTT(x) is not above windowAVG(w), either the current
 //!   average ([`Epoch::Average`]) or the average at the reaction ([`Epoch::Start`]).
-//! - **Time of a loss**: the time of the sample after which the packet was sent. "Within one RTT"
-//!   of a reaction means within the round trip of the sample that caused the reaction. Every loss
-//!   in that time counts as avoided.
-//! - **Avoided losses** are losses within one RTT of a reaction, and losses whose own sample is a
-//!   delay event, inside or outside an epoch, because the paper makes a congestion decision before
-//!   every loss. Each loss counts once. [`Replay::avoided_by_reaction`] counts only the first kind.
+//! - **Time of a loss**: a loss has the time of the sample after which the packet was sent. "Within
+//!   one RTT" of a reaction means within the round trip of the sample that caused the reaction.
+//!   Every loss in this period counts as avoided.
+//! - **Avoided losses** are of two kinds: losses within one RTT of a reaction, and losses whose own
+//!   sample is a delay event, inside or outside an epoch. The paper makes a congestion decision
+//!   before every loss. Each loss counts once. [`Replay::avoided_by_reaction`] counts only the
+//!   first kind.
 //! - **Bursts**: as in the paper, a loss event may cover several packets, while retransmissions are
-//!   counted one by one. The avoided losses never exceed the retransmissions.
+//!   counted one by one. The number of avoided losses never exceeds the number of retransmissions.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub struct Replay {
     pub losses: u64,
     /// Reactions, at most one per congestion epoch.
     pub reactions: u64,
-    /// Losses within one RTT of a reaction, or with a delay event of their own.
+    /// Losses that were within one RTT of a reaction or whose own sample is a delay event.
     pub avoided: u64,
     /// Losses within one RTT of a reaction.
     pub avoided_by_reaction: u64,
@@ -45,7 +46,7 @@ pub struct Replay {
 /// Runs the detector over a series and returns its counts.
 pub fn replay(samples: &[RttSample], event: DelayEvent, epoch: Epoch) -> Replay {
     let mut counts = Replay::default();
-    // windowAVG(w) at the start of the current epoch, if any.
+    // windowAVG(w) at the start of the current epoch; `None` outside epochs.
     let mut began = None;
     let mut reaction: Option<(Time, Duration)> = None;
     for (index, sample) in samples.iter().enumerate() {
@@ -78,7 +79,7 @@ pub fn replay(samples: &[RttSample], event: DelayEvent, epoch: Epoch) -> Replay 
     counts
 }
 
-/// Counts that the prediction is based on.
+/// Counts on which the prediction is based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Packets sent (packetsSent in DCA §3.3).
@@ -105,17 +106,19 @@ pub struct Prediction {
     pub reno: f64,
     /// Packets per second at p-TD and p-timeout, by the full model.
     pub dca: f64,
-    /// B(p-TD, p-timeout) / B(p-loss) - 1 in percent; negative if DCA is slower.
+    /// Relative change of the rate, B(p-TD, p-timeout) / B(p-loss) - 1, in percent; negative if DCA
+    /// is slower.
     pub degradation_percent: f64,
-    /// `degradation_percent` by the approximate model.
+    /// Relative change of the rate by the approximate model, in percent.
     pub approximate_percent: f64,
 }
 
-/// Predicts the cost of DCA. Returns `None` if a loss rate is undefined or the model has no rate
-/// for it: nothing sent, everything lost, or no loss without a maximum window.
+/// Predicts the cost of DCA. Returns `None` if a loss rate is undefined because no packets were
+/// sent. Also returns `None` if the model has no rate: all packets were lost, or there is neither a
+/// loss nor a maximum window.
 pub fn predict(path: &SendRate, counts: Counts, timeouts: Timeouts) -> Option<Prediction> {
     let left = counts.retransmits.saturating_sub(counts.avoided);
-    // Not a number if nothing was sent; the model then has no rate.
+    // The loss rate is not a number if no packets were sent. The model then has no rate.
     let of_sent = |packets: u64| packets as f64 / counts.sent as f64;
     let (p_loss, p_td) =
         (of_sent(counts.retransmits), of_sent(left.saturating_add(counts.reactions)));

@@ -2,12 +2,12 @@
 //! arrives at the receiver, regardless of how many times the packet is retransmitted" (SDC §3.3).
 //!
 //! QUIC retransmits the data of a lost packet, not the packet itself, and QUIC packets are
-//! encrypted. The lab's TLS keys therefore record which bytes of which streams they seal
-//! ([`Sealed`]), keyed by the packet's authentication tag, which is unique per packet. The network
-//! reports each datagram of the observed flow when it enters the first link and when it arrives
-//! ([`Delivery`]). The bytes that a packet carries for the first time form one piece. A piece has
-//! arrived when its first byte has arrived, in any packet. A delay that the sender adds comes
-//! before the first link and is not part of the latency.
+//! encrypted. Therefore, the lab's TLS keys record which bytes of which streams they seal
+//! ([`Sealed`]). The records are found by the packet's authentication tag, which is unique. The
+//! network reports each datagram of the observed flow when it enters the first link and when it
+//! arrives ([`Delivery`]). The bytes that a packet carries for the first time form one piece. A
+//! piece has arrived when its first byte has arrived, in any packet. Delays that the sender adds
+//! occur before the first link and are not part of the latency.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -20,11 +20,11 @@ use parking_lot::Mutex;
 
 use super::latency::Latencies;
 
-/// Bytes of an AEAD tag (RFC 9001 §5.3).
+/// Size of an AEAD tag in bytes (RFC 9001 §5.3).
 const TAG: usize = 16;
-/// Maximum number of packets remembered from sealing to sending. Packets of flows that are not
-/// observed are never fetched. The limit is many times the number of packets that senders hold back
-/// in all flows.
+/// Maximum number of packets remembered from sealing to sending. A limit is needed because packets
+/// of unobserved flows are never removed. The limit is many times the number of packets that the
+/// senders of all flows hold back.
 const REMEMBERED: usize = 1 << 16;
 /// STREAM frame types, and the bits of a type that indicate an offset and a length
 /// (RFC 9000 §19.8).
@@ -91,8 +91,8 @@ fn piece(ty: u64, frame: &[u8]) -> Option<Piece> {
 #[derive(Debug)]
 pub struct Delivery {
     sealed: Arc<Mutex<Sealed>>,
-    /// Pieces in datagrams in transit. Pieces of lost datagrams stay here, a few bytes for each
-    /// loss of one flow.
+    /// Pieces in datagrams in transit. Pieces of lost datagrams also stay here, which takes a few
+    /// bytes for each loss of one flow.
     under_way: HashMap<Tag, Vec<Piece>>,
     /// First unsent byte of each stream.
     unsent: HashMap<u64, u64>,
@@ -102,7 +102,8 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Observes a flow whose server seals with keys that record the sealed pieces in `sealed`.
+    /// Creates an observer of a flow. The keys of the flow's server record the sealed pieces in
+    /// `sealed`.
     pub fn new(sealed: Arc<Mutex<Sealed>>) -> Self {
         Self {
             sealed,

@@ -1,21 +1,21 @@
-//! Fairness of link sharing: the measures of Packet size §4.2.
+//! Fairness of the sharing of a link: the measures of Packet size §4.2.
 //!
-//! In each window of time every flow gets some percentage of its fair share. The thesis's own
-//! measure is the distribution of these percentages over flows, in buckets of 5%, averaged over
+//! In each window of time, every flow gets some percentage of its fair share. The main measure of
+//! the thesis is the distribution of these percentages over flows, in buckets of 5%, averaged over
 //! windows (Packet size §4.2.3). The two measures that the thesis tried first are also reported:
-//! the ratio of the smallest to the largest share (Packet size §4.2.1) and Jain's index
-//! (Packet size §4.2.2).
+//! the ratio of the smallest to the largest share (Packet size §4.2.1) and Jain's index (Packet
+//! size §4.2.2).
 //!
 //! # Departures
-//! - **At most**: the thesis calls its function that of flows "that got at least that much", but
-//!   its example has "30% fair share or less" and its curves rise. Here the distribution counts
-//!   flows that got x or less, including a flow with exactly x.
-//! - **Groups** have their own fair share each, and overall measures use each flow's percentage of
-//!   its own group's share. The thesis accounts for the penalty of small packets in the same way:
-//!   [`fair_by_packets`].
-//! - **Windows in which no flow got anything** have neither index nor ratio; they count in the
-//!   distribution.
-//! - **Starved** flows are flows below 5% of their share; the thesis uses the word without a
+//! - **At most**: the thesis says that its function counts flows "that got at least that much".
+//!   However, its example has "30% fair share or less", and its curves rise. Here, the distribution
+//!   counts flows that got x or less, including a flow with exactly x.
+//! - **Groups**: each group has its own fair share, and overall measures use each flow's percentage
+//!   of the share of its own group. The thesis accounts for the penalty of small packets in the
+//!   same way: [`fair_by_packets`].
+//! - **Windows in which no flow got any bytes** have neither an index nor a ratio, but they count
+//!   in the distribution.
+//! - **Starved** flows are flows below 5% of their share. The thesis uses the word without a
 //!   number.
 
 use fathom_netsim::link::jain;
@@ -25,14 +25,15 @@ use super::latency::round;
 
 /// Window lengths of the thesis in tenths of a second: 0.1, 1, 10 and 100 s (Packet size §4.3.1).
 pub const WINDOWS: [usize; 4] = [1, 10, 100, 1_000];
-/// Buckets per fair share: 5% each (Packet size §4.2.3).
+/// Number of buckets per fair share: each bucket is 5% (Packet size §4.2.3).
 const PER_SHARE: f64 = 20.0;
-/// Last bucket, at five fair shares. Flows above it are counted but have no point.
+/// Number of the last bucket, at five fair shares. Flows above five fair shares are counted but
+/// have no point.
 const BUCKETS: usize = 100;
-/// A flow below this fraction of its share is starved.
+/// Fraction of its share below which a flow is starved.
 const STARVED: f64 = 0.05;
 
-/// Flows of one kind, for instance flows with large packets, and the bytes they got.
+/// Flows of one kind, for example flows with large packets, and the bytes that they got.
 #[derive(Clone, Debug)]
 pub struct GroupBytes {
     /// Name in reports.
@@ -41,15 +42,16 @@ pub struct GroupBytes {
     /// (Packet size §4.2). Bytes are counted in the same way as in `flows`, as payload or on the
     /// wire.
     pub fair: f64,
-    /// Bytes of each flow in each tenth of a second of the measured time. A row that ends early
-    /// continues with zeros. All flows of the group belong here, including flows that got nothing.
+    /// Bytes of each flow in each tenth of a second of the measured time. Missing values at the end
+    /// of a row count as zeros. All flows of the group must be listed, including flows that got no
+    /// bytes.
     pub flows: Vec<Vec<u64>>,
 }
 
 /// Returns the fair rates in bytes per second of groups whose flows all get the same number of
-/// packets through a link of `link` bytes per second. Flows with larger packets get more, by the
-/// ratio of sizes (Packet size §4.3.2). Each group is given as its number of flows and its bytes
-/// per packet. The rates are zero without flows.
+/// packets through a link of `link` bytes per second. Flows with larger packets get more bytes, in
+/// proportion to the packet size (Packet size §4.3.2). Each group is given as its number of flows
+/// and its bytes per packet. The rates are zero without flows.
 pub fn fair_by_packets(link: f64, groups: &[(usize, u32)]) -> Vec<f64> {
     let all: f64 = groups.iter().map(|(flows, size)| *flows as f64 * f64::from(*size)).sum();
     let of = |size: u32| if all > 0.0 { link * f64::from(size) / all } else { 0.0 };
@@ -65,8 +67,8 @@ pub struct ShareDistribution {
     pub mean_percent: f64,
     /// Percentage of flows below 5% of the fair share, averaged over windows.
     pub starved_percent: f64,
-    /// For 0, 5, 10 to 500% of the fair share: percentage of flows that got this much or less,
-    /// averaged over windows.
+    /// Points of the distribution at 0, 5, 10 to 500% of the fair share. Each is the percentage of
+    /// flows that got this much or less, averaged over windows.
     pub cdf: Vec<(f64, f64)>,
 }
 
@@ -86,11 +88,12 @@ pub struct WindowFairness {
     pub seconds: f64,
     /// Number of windows.
     pub windows: usize,
-    /// Jain's index of the shares, averaged over windows in which at least one flow got something.
+    /// Jain's index of the shares, averaged over windows in which at least one flow got any bytes.
     pub jain: Option<f64>,
-    /// Smallest share divided by the largest, averaged over the same windows.
+    /// Ratio of the smallest to the largest share, averaged over windows in which at least one flow
+    /// got any bytes.
     pub min_max: Option<f64>,
-    /// All flows.
+    /// Shares of all flows.
     pub all: ShareDistribution,
     /// Shares by group, in the given order.
     pub groups: Vec<GroupShares>,
@@ -100,13 +103,13 @@ pub struct WindowFairness {
 /// ratios to four.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
-    /// One entry for each length that fits the measured time at least once.
+    /// One entry for each window length that fits into the measured time at least once.
     pub windows: Vec<WindowFairness>,
 }
 
 impl Fairness {
     /// Computes the fairness of these groups in consecutive windows of these lengths, in tenths of
-    /// a second ([`WINDOWS`]). The first window starts at the first tenth; an incomplete window at
+    /// a second ([`WINDOWS`]). The first window starts at the first tenth. An incomplete window at
     /// the end is left out.
     ///
     /// Returns `None` without flows, or if a group with flows has no positive finite fair share.
@@ -203,8 +206,8 @@ impl Default for ShareHistogram {
 
 impl ShareHistogram {
     fn add(&mut self, share: f64) {
-        // Bucket n holds shares above (n - 1) * 5% and up to n * 5%. The factor corrects rounding:
-        // an exact multiple of 5% may come out slightly above.
+        // Bucket n holds shares above (n - 1) * 5% and up to n * 5%. The factor corrects rounding
+        // errors, because an exact multiple of 5% may be computed as a slightly larger number.
         let bucket = (share * PER_SHARE * (1.0 - 1e-9)).ceil() as usize;
         if let Some(count) = self.buckets.get_mut(bucket) {
             *count += 1;
@@ -221,7 +224,7 @@ impl ShareHistogram {
         self.sum += other.sum;
     }
 
-    /// Returns the distribution; all zero without flows.
+    /// Returns the distribution. All its values are zero if there are no flows.
     fn distribution(&self, windows: usize) -> ShareDistribution {
         let percent = |part: f64| round(100.0 * part / self.count.max(1) as f64, 3);
         let mut at_most = 0;

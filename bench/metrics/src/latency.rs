@@ -6,31 +6,32 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Steps of a CDF in reports.
+/// Number of steps of a cumulative distribution in reports.
 const POINTS: usize = 400;
-/// Ten hours in microseconds; longer durations count as ten hours.
+/// Longest duration that is distinguished, in microseconds: ten hours. Longer durations count as
+/// ten hours.
 const LONGEST: u64 = 36_000_000_000;
 
-/// Durations in microseconds, as a histogram of about 200 kB for any number of durations. Quantiles
-/// are accurate to 0.1%.
+/// A histogram of durations in microseconds. It takes about 200 kB for any number of durations, and
+/// its quantiles are accurate to 0.1%.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,
-    /// Exact sum.
+    /// Exact sum of the durations in seconds.
     seconds: f64,
 }
 
 impl Default for Latencies {
     fn default() -> Self {
-        // Three significant digits.
+        // The histogram keeps three significant digits.
         let histogram = Histogram::new_with_max(LONGEST, 3).expect("these bounds are allowed");
         Self { histogram, seconds: 0.0 }
     }
 }
 
 impl Latencies {
-    /// Adds a duration. Durations below one microsecond count as zero in quantiles and exactly in
-    /// the mean.
+    /// Adds a duration. A duration below one microsecond counts as zero in quantiles, but with its
+    /// exact value in the mean.
     pub fn record(&mut self, took: Duration) {
         self.histogram.saturating_record(whole_micros(took));
         self.seconds += took.as_secs_f64();
@@ -59,14 +60,15 @@ impl Latencies {
         (self.count() > 0).then(|| Duration::from_micros(self.histogram.value_at_quantile(q)))
     }
 
-    /// Returns the fraction of durations up to `budget`, which is accurate to 0.1% (SDC §3.3:
-    /// packets delivered within a latency budget). Returns `None` without durations.
+    /// Returns the fraction of durations up to `budget`, accurate to 0.1%. SDC §3.3 uses this
+    /// fraction for packets delivered within a latency budget. Returns `None` without durations.
     pub fn within(&self, budget: Duration) -> Option<f64> {
         let no_longer = || self.histogram.count_between(0, whole_micros(budget)) as f64;
         (self.count() > 0).then(|| no_longer() / self.count() as f64)
     }
 
-    /// Returns quantiles, mean and CDF for reports; all zero without durations.
+    /// Returns quantiles, mean and cumulative distribution for reports. All values are zero if
+    /// there are no durations.
     pub fn distribution(&self) -> Distribution {
         let h = &self.histogram;
         let ms = |micros: u64| round(micros as f64 / 1e3, 3);
@@ -95,20 +97,20 @@ impl Latencies {
 pub struct Distribution {
     /// Number of durations.
     pub count: u64,
-    /// Mean.
+    /// Mean duration in milliseconds.
     pub mean_ms: f64,
-    /// Median.
+    /// Median duration in milliseconds.
     pub median_ms: f64,
-    /// 90th percentile.
+    /// 90th percentile in milliseconds.
     pub p90_ms: f64,
-    /// 95th percentile.
+    /// 95th percentile in milliseconds.
     pub p95_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile in milliseconds.
     pub p99_ms: f64,
-    /// Largest.
+    /// Largest duration in milliseconds.
     pub max_ms: f64,
-    /// Points of the cumulative distribution: milliseconds, and the fraction of durations up to
-    /// them.
+    /// Points of the cumulative distribution. Each has a duration in milliseconds and the fraction
+    /// of durations up to this one.
     pub cdf: Vec<(f64, f64)>,
 }
 
@@ -160,7 +162,7 @@ pub fn significant(x: f64, digits: i32) -> f64 {
         return x;
     }
     let decimals = digits - 1 - x.abs().log10().floor() as i32;
-    // Outside this range a double has no digits to round.
+    // Outside this range, a double has no digits to round off.
     if (-300..=300).contains(&decimals) { round(x, decimals) } else { x }
 }
 

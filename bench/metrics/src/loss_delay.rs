@@ -7,7 +7,7 @@
 //! # Departures
 //! The paper leaves the following points open:
 //! - **The beginning**: sampledRTT(x) and windowAVG(w) both end with the sample before the loss. A
-//!   loss with fewer earlier samples than either needs is not judged: it counts neither as
+//!   loss with too few earlier samples for one of these averages is left out. It counts neither as
 //!   predicted nor as a loss.
 //! - **The ends** of the lags: a loss counts at a lag if the series has a sample there. Lags
 //!   without any loss are left out.
@@ -15,8 +15,8 @@
 //!   sample after it (DCA §3.2.2).
 //! - **Standard deviation** of the w samples themselves (divided by w, not by w - 1), as in the
 //!   controller.
-//! - Sums are in whole nanoseconds, and the comparison is the controller's: equal samples are never
-//!   a rise.
+//! - Sums are in whole nanoseconds. The comparison is the same as the controller's, so equal
+//!   samples are never a rise.
 
 use fathom_cc::dca::{MAX_RTT, Mean, delay_event};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ use super::rtt_series::RttSample;
 
 /// Largest lag of the paper's figures (DCA §3.2.2).
 pub const LAGS: usize = 300;
-/// Largest x and w. Their squared sums fit in 128 bits.
+/// Largest values of x and w. The squared sums then fit in 128 bits.
 const MOST: usize = 1_024;
 
 /// The event sampledRTT(x) > windowAVG(w) + std (DCA §3.2.1).
@@ -43,12 +43,12 @@ impl Default for DelayEvent {
     }
 }
 
-/// Values that the event compares at one sample.
+/// Values that a delay event compares at one sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compared {
-    /// sampledRTT(x).
+    /// The average sampledRTT(x).
     pub(super) sampled: Mean,
-    /// windowAVG(w).
+    /// The average windowAVG(w).
     pub(super) window: Mean,
     /// Sum of the squares of the w samples.
     squares: u128,
@@ -67,8 +67,8 @@ impl DelayEvent {
         (allowed.contains(&x) && allowed.contains(&w)).then_some(Self { x, w })
     }
 
-    /// Returns the comparison over the last x and w samples up to and including the one at `index`;
-    /// `None` if there are fewer. RTTs above 18 minutes are capped.
+    /// Returns the comparison over the last x and w samples up to and including the sample at
+    /// `index`. Returns `None` if there are fewer samples. RTTs above 18 minutes are capped.
     pub(super) fn at(&self, samples: &[RttSample], index: usize) -> Option<Compared> {
         let so_far = samples.get(..=index)?;
         let last = |n: usize| so_far.len().checked_sub(n).map(|from| &so_far[from..]);
@@ -107,7 +107,7 @@ pub struct Indication {
     pub w: usize,
     /// Loss events with enough samples before them.
     pub losses: u64,
-    /// Losses among them that came just after a rise.
+    /// Losses with enough earlier samples that came just after a rise of the round-trip time.
     #[serde(rename = "foretold")]
     pub predicted: u64,
     /// `predicted` divided by `losses`, rounded to six digits; `None` without losses.
@@ -137,7 +137,7 @@ pub struct LagDelay {
 }
 
 /// Returns the loss conditioned delay correlation metric for lags up to `lags` on either side, in
-/// order. Empty without losses, or if all round trips are zero.
+/// order. The result is empty if there are no losses, or if all round trips are zero.
 pub fn lagged(samples: &[RttSample], lags: usize) -> Vec<LagDelay> {
     let all: u128 = samples.iter().map(nanos).sum();
     if all == 0 {
@@ -210,8 +210,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Returns samples 10 ms apart with these round trips in milliseconds; a loss follows each
-    /// sample with an index in `losses`.
+    /// Returns samples 10 ms apart with these round trips in milliseconds. A loss follows each
+    /// sample whose index is in `losses`.
     pub(in super::super) fn series(
         rtts: impl IntoIterator<Item = u64>,
         losses: &[usize],

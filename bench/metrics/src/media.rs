@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::latency::{Distribution, Latencies, round};
 
-/// A picture is frozen if it stands for this long beyond its interval and for at least three
-/// intervals (W3C, Identifiers for WebRTC's Statistics API, `freezeCount`: max(3 δ, δ + 150 ms),
-/// with δ the mean duration of a frame; here the nominal duration).
+/// Additional time after which a picture is frozen. A picture is frozen if it stands for at least
+/// three intervals, and for this time longer than one interval. Source: W3C, Identifiers for
+/// WebRTC's Statistics API, `freezeCount`: max(3 δ, δ + 150 ms), where δ is the mean duration of a
+/// frame. Here, δ is the nominal duration.
 const FREEZE: Duration = Duration::from_millis(150);
 
 /// The frames of one live stream.
@@ -28,12 +29,13 @@ struct FrameTimes {
 }
 
 impl LiveStream {
-    /// Creates a stream with a frame every `interval`, each due `deadline` after its capture.
+    /// Creates a stream with a frame every `interval`. Each frame is due `deadline` after its
+    /// capture.
     pub const fn new(interval: Duration, deadline: Duration) -> Self {
         Self { interval, deadline, frames: Vec::new() }
     }
 
-    /// Adds a frame captured at this time and returns its number.
+    /// Adds a frame captured at this time. Returns the number of the frame.
     pub fn add(&mut self, captured: Time, intra: bool) -> usize {
         self.frames.push(FrameTimes { captured, arrived: None, intra });
         self.frames.len() - 1
@@ -80,7 +82,7 @@ impl LiveStream {
                 shown = Some(at);
             }
         }
-        // The picture may freeze until the end.
+        // The picture may stay frozen until the end.
         if let Some(shown) = shown {
             freeze(last_due.since(shown), sum);
         }
@@ -94,16 +96,17 @@ pub struct MediaOutcome {
     pub streams: u64,
     /// Frames that were due.
     pub frames: u64,
-    /// Frames complete at the client by their deadline.
+    /// Frames that were complete at the client by their deadline.
     pub met: u64,
-    /// Frames not complete by their deadline: late, or never complete.
+    /// Frames that were not complete by their deadline: late frames and frames that never became
+    /// complete.
     pub missed: u64,
     /// Missed frames that arrived late.
     pub late: u64,
-    /// Missed frames that never arrived completely: the request failed, was not sent because 100
-    /// requests were open, or a datagram of the frame was lost.
+    /// Missed frames that never arrived completely. Either the request failed, the request was not
+    /// sent because 100 requests were open, or a datagram of the frame was lost.
     pub never: u64,
-    /// Missed frames as a fraction of all.
+    /// Number of missed frames as a fraction of all frames that were due.
     pub missed_fraction: f64,
     /// Number of times that the picture froze for max(3 intervals, interval + 150 ms) or longer.
     pub freezes: u64,

@@ -1,4 +1,4 @@
-//! Outliers: values far from the others of a small sample.
+//! Outliers: values that are far from the other values of a small sample.
 
 /// Modified z-score above which a value is an outlier: B. Iglewicz and D. Hoaglin, "How to Detect
 /// and Handle Outliers" (1993), as quoted in NIST's handbook of statistical methods (§1.3.5.17).
@@ -6,11 +6,10 @@ const SCORE: f64 = 3.5;
 /// Median absolute deviation of a normal distribution with a standard deviation of 1: the 75th
 /// percentile of the unit normal (same source).
 const NORMAL: f64 = 0.6745;
-/// Minimum number of values. With four values, one outlier would determine the spread of the
-/// others.
+/// Minimum number of values. With only four values, one outlier would determine their spread.
 const ENOUGH: usize = 5;
-/// Minimum difference from the median, as a fraction of it. If seeds hardly spread, any of them may
-/// be 3.5 deviations off without meaning.
+/// Minimum difference from the median, as a fraction of the median. If the seeds hardly spread, any
+/// value may be 3.5 deviations off without being meaningful.
 const WORTH_NAMING: f64 = 0.1;
 
 /// Returns the median; `None` without values.
@@ -23,8 +22,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// Returns the indices of the outliers in order. A value is an outlier if its modified z-score,
-/// `0.6745 |x - median| / MAD`, exceeds 3.5 and it differs from the median by more than a tenth of
-/// the median. Empty with fewer than five values.
+/// `0.6745 |x - median| / MAD`, exceeds 3.5 and the value differs from the median by more than a
+/// tenth of the median. The result is empty for fewer than five values.
 ///
 /// Source: Iglewicz and Hoaglin 1993; NIST/SEMATECH e-Handbook of Statistical Methods, §1.3.5.17.
 pub fn outliers(values: &[f64]) -> Vec<usize> {

@@ -17,8 +17,9 @@ pub struct PageStats {
 }
 
 impl PageStats {
-    /// Records a complete page view. `took` counts from the start of the navigation, and `critical`
-    /// up to the last resource needed for drawing.
+    /// Records a complete page view. `took` is the time from the start of the navigation to the
+    /// last byte. `critical` is the time from the same start to the last resource needed for
+    /// drawing.
     pub fn loaded(&mut self, took: Duration, critical: Duration) {
         self.load.record(took);
         self.critical.record(critical);
@@ -29,7 +30,7 @@ impl PageStats {
         self.failed += 1;
     }
 
-    /// Records a complete object; `took` counts from its request.
+    /// Records a complete object. `took` is the time since its request.
     pub fn object(&mut self, took: Duration) {
         self.objects.record(took);
     }
@@ -73,8 +74,8 @@ pub struct PageOutcome {
     /// Time from the start of the navigation, including connection setup, to the last byte of the
     /// last object.
     pub load_time: Option<Distribution>,
-    /// Time from the same start to the last byte of the last document, style sheet, script or font:
-    /// the critical resources, urgency 0 and 1.
+    /// Time from the start of the navigation to the last byte of the last critical resource:
+    /// document, style sheet, script or font (urgency 0 and 1).
     pub critical_time: Option<Distribution>,
     /// Complete objects, including those of failed views.
     pub objects: u64,

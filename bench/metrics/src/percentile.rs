@@ -1,9 +1,9 @@
-//! Rule for showing percentiles, for every table of every command: enough samples must lie beyond a
+//! Rule for showing percentiles in the tables of all commands: enough samples must lie beyond a
 //! percentile.
 
-/// Minimum number of samples beyond a percentile. With fewer, the percentile is the largest sample
-/// or one next to it, and another run may change it by a factor. The relative error of the number
-/// of samples beyond is 1 / sqrt(10), about a third.
+/// Minimum number of samples beyond a percentile. With fewer samples, the percentile is one of the
+/// largest samples, and its value may be several times as large in another run. The relative error
+/// of the number of samples beyond the percentile is 1 / sqrt(10), about a third.
 pub const BEYOND: f64 = 10.0;
 
 /// Returns the minimum number of samples for which the percentile `q`, from 0 to 1, is shown: 100
@@ -13,11 +13,12 @@ pub fn samples_for(q: f64) -> u64 {
     if (0.25..=0.75).contains(&q) {
         return 1;
     }
-    // Nearest ranks are far more exact than this tolerance.
+    // This tolerance is far larger than the errors of nearest ranks.
     (BEYOND / q.min(1.0 - q).max(1e-9) - 1e-6).ceil() as u64
 }
 
-/// Returns `value`, the percentile `q` of `samples` samples, if there are enough samples.
+/// Returns `value`, which is the percentile `q` of `samples` samples, if there are enough samples
+/// to show it.
 pub fn shown(value: f64, q: f64, samples: u64) -> Option<f64> {
     (samples >= samples_for(q) && value.is_finite()).then_some(value)
 }

@@ -1,8 +1,8 @@
 //! Send rate of a TCP connection at a given loss rate: the model of Padhye, Firoiu, Towsley and
 //! Kurose (SIGCOMM 1998), as used by DCA §3.3.
 //!
-//! In the paper's form, with p the loss rate, R the round trip, T0 the timeout, b the packets per
-//! ACK and Wm the maximum window:
+//! The model is given below in the paper's form, where p is the loss rate, R the round trip, T0 the
+//! timeout, b the packets per ACK and Wm the maximum window:
 //!
 //! approximate: B = min(Wm/R, 1 / (R sqrt(2bp/3) + T0 min(1, 3 sqrt(3bp/8)) p (1 + 32 p^2)));
 //!
@@ -11,11 +11,11 @@
 //!
 //! # Departures
 //! - **Two loss rates**: DCA §3.3 uses one rate, p-TD, for the terms of windows and triple
-//!   duplicates and another rate, p-timeout, for the terms of timeouts, but gives no formula. Its
-//!   reactions count in p-TD but never end in a timeout. [`Timeouts`] names the two readings; with
-//!   equal rates both are the formula above.
-//! - **No loss**: the rate is Wm/R; without a maximum window there is no rate. Loss rates outside
-//!   `[0, 1)` have no rate either.
+//!   duplicates, and another rate, p-timeout, for the terms of timeouts. The paper gives no formula
+//!   for this. Its reactions count in p-TD but never end in a timeout. [`Timeouts`] names the two
+//!   possible readings. With equal rates, both are the formula above.
+//! - **No loss**: the rate is Wm/R. There is no rate without a maximum window, and for loss rates
+//!   outside `[0, 1)`.
 
 use std::time::Duration;
 
@@ -26,33 +26,34 @@ pub struct SendRate {
     pub rtt: Duration,
     /// First timeout of a series, T0.
     pub timeout: Duration,
-    /// Packets acknowledged by an ACK, b: 2 with delayed acknowledgements.
+    /// Number of packets acknowledged by one ACK, b. It is 2 with delayed acknowledgements.
     pub packets_per_ack: f64,
-    /// Receiver's window in packets, Wm; at least 1.
+    /// Receiver's window in packets, Wm; at least 1. `None` for no limit.
     pub max_window: Option<f64>,
 }
 
-/// Meaning of p-timeout in the full model if p-TD differs.
+/// Meaning of p-timeout in the full model if p-timeout differs from p-TD.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timeouts {
-    /// The fraction p-timeout / p-TD of all indications that end a triple-duplicate period are
-    /// losses, and a fraction Q(p-timeout, W) of these losses become timeouts. The reactions,
-    /// "equivalent to the TCP reaction of a loss event [...] recovered [...] via a triple duplicate
-    /// acknowledgement" (DCA §3.3), never do. The approximate model always has this meaning.
+    /// Only losses can become timeouts. The fraction p-timeout / p-TD of all indications that end a
+    /// triple-duplicate period are losses, and a fraction Q(p-timeout, W) of these losses become
+    /// timeouts. Reactions never become timeouts, because they are "equivalent to the TCP reaction
+    /// of a loss event [...] recovered [...] via a triple duplicate acknowledgement" (DCA §3.3).
+    /// The approximate model always has this meaning.
     #[default]
     OfLosses,
-    /// p-timeout replaces p in Q, f and 1/(1-p) only: every indication, including a reaction,
-    /// becomes a timeout with probability Q(p-timeout, W).
+    /// Every indication can become a timeout. p-timeout replaces p only in Q, f and 1/(1-p), so
+    /// every indication, including a reaction, becomes a timeout with probability Q(p-timeout, W).
     OfIndications,
 }
 
 impl SendRate {
-    /// Returns the packets per second at loss rate `p`, by the full model.
+    /// Returns the rate in packets per second at loss rate `p`, by the full model.
     pub fn full(&self, p: f64) -> Option<f64> {
         self.full_of_two(p, p, Timeouts::OfLosses)
     }
 
-    /// Returns the packets per second at loss rate `p`, by the approximate model.
+    /// Returns the rate in packets per second at loss rate `p`, by the approximate model.
     pub fn approximate(&self, p: f64) -> Option<f64> {
         self.approximate_of_two(p, p)
     }
@@ -100,7 +101,7 @@ impl SendRate {
         finite(self.window_rate().map_or(unlimited, |limit| limit.min(unlimited)))
     }
 
-    /// Returns Wm/R.
+    /// Returns the rate Wm/R in packets per second.
     fn window_rate(&self) -> Option<f64> {
         finite(self.max_window? / self.rtt.as_secs_f64())
     }
@@ -126,8 +127,8 @@ fn finite(rate: f64) -> Option<f64> {
 /// min(1, (1 - (1-p)^3) (1 + (1-p)^3 (1 - (1-p)^(w-3))) / (1 - (1-p)^w)).
 fn timeout_probability(p: f64, w: f64) -> f64 {
     if p == 0.0 {
-        // Limit of Q for p = 0. Differences of powers near 1 would lose every digit, so `exp_m1` is
-        // used below.
+        // This is the limit of Q for p = 0. Differences of powers near 1 would lose all significant
+        // digits, so `exp_m1` is used below.
         return (3.0 / w).min(1.0);
     }
     // Returns 1 - (1-p)^n.
@@ -136,7 +137,7 @@ fn timeout_probability(p: f64, w: f64) -> f64 {
     q.min(1.0)
 }
 
-/// Returns f(p): the mean length of a series of timeouts, which double up to six times, is T0 f(p)
+/// Returns f(p). The mean length of a series of timeouts, which double up to six times, is T0 f(p)
 /// / (1-p).
 fn backoff(p: f64) -> f64 {
     // 1 + p + 2p^2 + 4p^3 + 8p^4 + 16p^5 + 32p^6.

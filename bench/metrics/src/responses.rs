@@ -1,18 +1,18 @@
-//! Response times: from opening the connection to the last byte of the response, handshake included
-//! (Sync-TCP §4.2).
+//! Response times. A response time lasts from the opening of the connection to the last byte of the
+//! response, including the handshake (Sync-TCP §4.2).
 
 use std::time::Duration;
 
 use super::latency::{Distribution, Latencies, round};
 
-/// Responses larger than this use early congestion detection in the paper (Sync-TCP §5.1: nine ACKs
-/// of two segments, about 25 KB).
+/// Size in bytes above which responses use early congestion detection in the paper (Sync-TCP §5.1:
+/// nine ACKs of two segments, about 25 KB).
 const LARGE: u64 = 25_000;
 
 /// One completed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// Bytes of the body.
+    /// Size of the body in bytes.
     pub bytes: u64,
     /// Time from the start to the last byte.
     pub took: Duration,
@@ -62,8 +62,8 @@ impl Responses {
         self.bytes as f64 / self.count().max(1) as f64
     }
 
-    /// Returns the mean over responses of size / time, in kbit/s (Sync-TCP §5.1: "average goodput
-    /// per response").
+    /// Returns the mean over responses of size divided by time, in kbit/s (Sync-TCP §5.1: "average
+    /// goodput per response").
     pub fn goodput_kbps(&self) -> f64 {
         self.goodput / self.count().max(1) as f64 / 1e3
     }
@@ -78,12 +78,12 @@ impl Responses {
         self.times.distribution()
     }
 
-    /// Returns the times to the first byte of all responses.
+    /// Returns, for all responses, the times to the first byte.
     pub fn first_bytes(&self) -> Distribution {
         self.first_bytes.distribution()
     }
 
-    /// Returns the response times of responses larger than 25 kB. The mean is that of the
+    /// Returns the response times of responses larger than 25 kB. The mean is computed from the
     /// histogram, for consistency with all earlier results.
     pub fn large(&self) -> Distribution {
         Distribution {

@@ -1,13 +1,14 @@
-//! The tcpRTT series of a connection (DCA §3.1): round trips that the sender may use, and which of
-//! them preceded losses.
+//! The tcpRTT series of a connection (DCA §3.1): the round trips that the sender may use, each
+//! with whether it preceded a loss.
 //!
 //! # Departures
 //! - **Before**: a lost packet belongs to the last sample taken no later than the packet was sent.
-//!   In a simulation, packets released by an ACK leave at the very time of its sample; they count
-//!   as sent after it.
+//!   In a simulation, packets released by an ACK leave at exactly the time of the ACK's sample.
+//!   These packets count as sent after the sample.
 //! - **Newest packet only**: a frame gives no sample if its newest packet was sent before a packet
 //!   that was acknowledged earlier. A TCP ACK is never such a frame.
-//! - **Losses before the first sample** belong to no sample; they are only counted as lost.
+//! - **Losses before the first sample** belong to no sample, so they are only included in the
+//!   number of lost packets.
 //! - **Spurious losses** count as losses, because the paper's traces cannot distinguish them
 //!   either.
 
@@ -16,8 +17,8 @@ use std::time::Duration;
 use fathom_cc::Time;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of samples kept, 8 MB. The paper's longest runs have about 14,000 packets. Later
-/// samples are left out.
+/// Maximum number of samples kept, 8 MB. The paper's longest runs have about 14,000 packets.
+/// Samples beyond the maximum are left out.
 const SAMPLES: usize = 1 << 18;
 
 /// One sample of the series. In JSON: `[at, rtt, loss_follows]`, in seconds.
@@ -28,7 +29,7 @@ pub struct RttSample {
     pub at: Time,
     /// Round-trip time.
     pub rtt: Duration,
-    /// Whether at least one packet sent after this sample and before the next was lost. A burst is
+    /// Whether a packet sent between this sample and the next one was lost. A burst of losses is
     /// one loss event.
     pub loss_follows: bool,
 }
@@ -72,8 +73,8 @@ pub struct RttSeries {
     pub sent: u64,
     /// Packets declared lost.
     pub lost: u64,
-    /// Time in seconds of the first sample that was not kept. The samples and their losses end
-    /// before it.
+    /// Time in seconds of the first sample that was not kept. The kept samples and their losses end
+    /// before this time.
     pub cut_at: Option<f64>,
 }
 
@@ -92,10 +93,11 @@ impl RttSampler {
         self.series.sent += 1;
     }
 
-    /// Processes an ACK frame that newly acknowledges something. Frames must come in order of time.
+    /// Processes an ACK frame that newly acknowledges at least one packet. Frames must be passed in
+    /// order of time.
     ///
-    /// Adds a sample if the frame acknowledges more than one packet (to filter delayed
-    /// acknowledgements) and the sender is not in recovery (DCA §3.1).
+    /// Adds a sample if the frame acknowledges more than one packet and the sender is not in
+    /// recovery (DCA §3.1). The first condition filters delayed acknowledgements.
     pub fn on_ack(&mut self, frame: AckFrame) {
         let sent =
             Time::from_nanos(frame.at.as_nanos().saturating_sub(frame.rtt.as_nanos() as u64));

@@ -2,7 +2,7 @@
 //!
 //! Each test returns a p-value: the probability of samples at least as different if the
 //! distributions are the same. All tests assume independent values. If values depend on each other,
-//! callers thin them first.
+//! callers must thin them first.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 
@@ -21,12 +21,12 @@ pub struct TwoSample {
 }
 
 /// Performs the two-sided Kolmogorov-Smirnov test. The statistic is the largest distance between
-/// the distribution functions of two samples, and the p-value is the one for large samples; ties
-/// only make it less strict. With a `resolution` above zero, either sample may be moved by this
-/// much towards the other before the distance is taken, so differences too small to measure do not
-/// count. Returns `None` if a sample has fewer than two values or contains a NaN.
-// The library also has this test, but only with a feature that takes its arithmetic from the
-// standard library, which would change the pinned results of runs.
+/// the distribution functions of two samples. The p-value is the one for large samples, and ties
+/// only make the test less strict. With a `resolution` above zero, either sample may be moved
+/// towards the other by this amount before the distance is taken, so differences below the
+/// resolution do not count. Returns `None` if a sample has fewer than two values or contains a NaN.
+// The library also has this test, but only with a feature that takes the library's arithmetic from
+// the standard library. This would change the pinned results of runs.
 pub fn kolmogorov_smirnov(a: &[f64], b: &[f64], resolution: f64) -> Option<TwoSample> {
     let sorted = |values: &[f64]| {
         let mut values = values.to_vec();
@@ -69,8 +69,8 @@ fn kolmogorov_sf(x: f64) -> f64 {
 
 /// Performs a two-sided test of two proportions, `hits` of `of` trials in each sample. The
 /// statistic is the difference of the proportions in standard errors of the pooled proportion.
-/// Dependent trials count as fewer, so `of` and `hits` may be fractions. Returns `None` without
-/// trials.
+/// Dependent trials count as fewer trials, so `of` and `hits` may be fractions. Returns `None`
+/// without trials.
 pub fn two_proportions(hits: [f64; 2], of: [f64; 2]) -> Option<TwoSample> {
     if !of.iter().all(|of| *of > 0.0) {
         return None;
@@ -79,7 +79,7 @@ pub fn two_proportions(hits: [f64; 2], of: [f64; 2]) -> Option<TwoSample> {
     let error = (pooled * (1.0 - pooled) * (1.0 / of[0] + 1.0 / of[1])).sqrt();
     let difference = (hits[0] / of[0] - hits[1] / of[1]).abs();
     if error == 0.0 {
-        // All trials or none are hits in both samples.
+        // In both samples, all trials or no trials are hits.
         return Some(TwoSample { statistic: 0.0, p_value: 1.0 });
     }
     let statistic = difference / error;
@@ -104,7 +104,7 @@ pub fn homogeneity(a: &[u64], b: &[u64]) -> Option<TwoSample> {
             (last[0], last[1]) = (last[0] + counts[0], last[1] + counts[1]);
         }
     }
-    // A remainder at the end is merged into the class before it.
+    // A remainder at the end is merged into the previous class.
     if let Some(rest) = classes.pop_if(|last| !enough(last)) {
         let last = classes.last_mut()?;
         (last[0], last[1]) = (last[0] + rest[0], last[1] + rest[1]);

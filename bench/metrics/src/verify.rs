@@ -1,13 +1,13 @@
-//! Consistency checks: every run ends with them, and a run that fails one has no result.
+//! Consistency checks at the end of every run. A run that fails a check has no result.
 
 use fathom_netsim::link::LinkStats;
 use fathom_netsim::sim::NetStats;
 
-/// Returns the bookkeeping errors of a finished run; empty if there are none.
+/// Returns the bookkeeping errors of a finished run. The result is empty if there are no errors.
 pub fn verify(net: &NetStats, links: &[(String, LinkStats, Option<usize>, usize)]) -> Vec<String> {
     let mut errors = Vec::new();
-    // Packets read by a stack count as delivered. `in_transit` is counted in the packet store, not
-    // derived from the other counts.
+    // A packet that a stack has read counts as delivered. `in_transit` is counted in the packet
+    // store and not derived from the other counts.
     let accounted =
         net.delivered + net.dropped + net.impaired + net.unroutable + net.lost + net.in_transit;
     if net.sent + net.duplicated != accounted {

@@ -7,7 +7,8 @@ use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
 use fathom_plugin::Observer;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of points. When full, every second point is dropped and the spacing doubles.
+/// Maximum number of points. When a trace is full, every second point is dropped, and the spacing
+/// of points doubles.
 const POINTS: usize = 4096;
 
 /// A point of a window trace.
@@ -19,7 +20,7 @@ pub struct WindowPoint {
     pub window: u64,
     /// Controller's averaged queueing delay in milliseconds, if available.
     pub queueing_ms: Option<f64>,
-    /// Delay in milliseconds that the sender adds to every packet, if the controller asks for it
+    /// Delay in milliseconds that the sender adds to every packet, if the controller requests it
     /// (SDC).
     pub hold_ms: Option<f64>,
     /// Datagram size in bytes, if the controller sets it.

@@ -1,10 +1,10 @@
 //! Hash functions whose values are stable across processes and machines.
 
-/// Stable hash: the same value in every process, on every machine and with every compiler. FNV-1a
-/// over 64-bit words.
+/// A stable hash: it has the same value in every process, on every machine and with every compiler.
+/// The function is FNV-1a over 64-bit words.
 ///
-/// The standard library's hashers promise no stability across releases. Use it to tell runs apart,
-/// not for security.
+/// The standard library's hashers are not guaranteed to be stable across releases. Use this hash to
+/// tell runs apart, not for security.
 #[derive(Clone, Copy, Debug)]
 pub struct StableHash(u64);
 

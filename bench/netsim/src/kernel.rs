@@ -1,14 +1,14 @@
-//! Kernel statistics of this process: datagrams dropped by its UDP sockets, and the CPU time that
-//! its threads received and waited for.
+//! Kernel statistics of this process: datagrams dropped by its UDP sockets, the CPU time of its
+//! threads, and the time that threads waited for a core.
 //!
-//! Linux reports these in `/proc`. On other systems, or without `/proc`, the result is `None`,
-//! which is not the same as zero.
+//! Linux reports these statistics in `/proc`. On other systems, or without `/proc`, the result is
+//! `None`, which does not mean zero.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::time::Duration;
 
-/// Largest number of bytes read from one file of `/proc`: about 50,000 sockets.
+/// Maximum number of bytes read from one file of `/proc`. They suffice for about 50,000 sockets.
 const LARGEST: u64 = 8 << 20;
 
 /// Datagrams dropped because the receive buffer of one of this process's UDP sockets was full.
@@ -22,8 +22,8 @@ pub struct ReceiveDrops {
 }
 
 impl ReceiveDrops {
-    /// Reads the counts of all UDP sockets that the process has open now, and returns the sum over
-    /// all sockets seen so far; `None` if the system does not report them.
+    /// Reads the counts of all UDP sockets that the process has open now. Returns the sum over all
+    /// sockets seen so far, or `None` if the system does not report the counts.
     pub fn update(&mut self) -> Option<u64> {
         let open = open_sockets()?;
         for table in ["/proc/self/net/udp", "/proc/self/net/udp6"] {
@@ -56,10 +56,10 @@ fn socket_drops(line: &str) -> Option<(u64, u64)> {
     Some((inode, columns.nth(2)?.parse().ok()?))
 }
 
-/// CPU time of a thread, and its wait for a core.
+/// CPU time of a thread, and the time that it waited for a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// Time on a core.
+    /// Time in which the thread ran on a core.
     pub ran: Duration,
     /// Time in which the thread was runnable but no core was free; `None` if the system does not
     /// report it.

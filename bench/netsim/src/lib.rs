@@ -1,8 +1,9 @@
 //! Network simulator for QUIC stacks: links with a rate and a queue, in virtual or real time.
 //!
-//! A stack takes clock, timers, tasks and UDP sockets from [`sim::SimHandle`] instead of from the
-//! operating system. In virtual time, the same program and seeds give the same packets at the same
-//! nanoseconds ([`sim::SimHandle::trace_hash`]). The README lists what must be seeded.
+//! A stack takes its clock, timers, tasks and UDP sockets from [`sim::SimHandle`] instead of from
+//! the operating system. In virtual time, the same program and seeds give the same packets at the
+//! same nanoseconds ([`sim::SimHandle::trace_hash`]). The README lists the random numbers that need
+//! a seed.
 //!
 //! | module | contents |
 //! |---|---|
@@ -25,7 +26,7 @@
 //! | `relay` (default) | `relay`; includes `real-time` |
 //! | `tokio-sockets` | tokio and the kernel's sockets as a `runtime`; includes `real-time` |
 //!
-//! With `default-features = false`, the virtual network alone remains.
+//! With `default-features = false`, only the virtual network remains.
 //!
 //! # A program of your own
 //!
@@ -79,8 +80,8 @@
 //!
 //! # quinn and noq
 //!
-//! The handle is the stack's runtime, and its sockets are the stack's sockets. `Arc` becomes `Box`
-//! on noq.
+//! The handle is the stack's runtime, and its sockets are the stack's sockets. On noq, use `Box`
+//! instead of `Arc`.
 //!
 #![cfg_attr(feature = "quinn", doc = "```no_run")]
 #![cfg_attr(not(feature = "quinn"), doc = "```ignore")]
@@ -119,8 +120,8 @@
 //!
 //! # Fathom's plug-ins
 //!
-//! A plug-in reads a clock while it seals packets. In a simulation, give it the endpoint's runtime;
-//! otherwise it reads the wall clock, logs a warning and reports `clock_error`:
+//! A plug-in reads a clock while it seals packets. In a simulation, give the plug-in the endpoint's
+//! runtime. Otherwise, it reads the wall clock, logs a warning and reports `clock_error`:
 //!
 #![cfg_attr(feature = "quinn", doc = "```no_run")]
 #![cfg_attr(not(feature = "quinn"), doc = "```ignore")]

@@ -1,5 +1,5 @@
-//! Both endpoints of a reliable flow, QUIC-like or TCP, as the host drives them. Packets pass in
-//! and out in their stored form.
+//! Both endpoints of a reliable flow, QUIC-like or TCP, as the host uses them. The endpoints take
+//! and return packets in their stored form.
 
 use fathom_cc::{Controller, ControllerMetrics, Time};
 use fathom_netsim::sim::{Ecn, WIRE_OVERHEAD};
@@ -96,7 +96,7 @@ impl Endpoints {
         }
     }
 
-    /// Returns the next packet to send now, if any.
+    /// Returns the next packet to send now; `None` if no packet may be sent.
     pub(super) fn poll_send(&mut self, now: Time, epoch: u32, ecn: bool) -> Option<Outgoing> {
         match self {
             Self::Quic(sender, _) => sender.poll_send(now).map(|packet| Outgoing {
@@ -112,7 +112,7 @@ impl Endpoints {
         }
     }
 
-    /// Processes a data packet and returns whether to acknowledge it at once; `None` if the packet
+    /// Processes a data packet. Returns whether to acknowledge it at once; `None` if the packet
     /// belongs to another connection.
     pub(super) fn on_data(
         &mut self,
@@ -133,7 +133,7 @@ impl Endpoints {
         }
     }
 
-    /// Processes an acknowledgement and returns false if it belongs to another connection.
+    /// Processes an acknowledgement. Returns false if it belongs to another connection.
     pub(super) fn on_ack(&mut self, now: Time, body: &[u8], epoch: u32) -> bool {
         match self {
             Self::Quic(sender, _) => {
@@ -167,7 +167,8 @@ impl Endpoints {
     }
 
     /// Returns `report` with the sender's counts filled in. For TCP, `lost` counts retransmitted
-    /// segments, and every timeout counts as persistent because it collapses the window.
+    /// segments. Every timeout of TCP also counts as persistent congestion, because it collapses
+    /// the window.
     pub(super) fn report(&self, report: TcpReport) -> TcpReport {
         match self {
             Self::Quic(sender, _) => {

@@ -15,17 +15,17 @@ use super::web_user::WebUser;
 /// Data that a reliable flow has to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Workload {
-    /// A single transfer; [`u64::MAX`] bytes never end.
+    /// A single transfer. With [`u64::MAX`] bytes, the transfer never ends.
     Bulk {
         /// Stream bytes.
         bytes: u64,
     },
-    /// Transfers separated by idle times. An idle time comes first.
+    /// Transfers of a web user, separated by idle times. An idle time comes first.
     WebUser(WebUser),
 }
 
 /// A reliable flow. Data go from the group's server to its client, and acknowledgements go the
-/// other way. For the opposite direction use a group with swapped paths.
+/// other way. For the opposite direction, use a group with swapped paths.
 #[derive(Clone, Debug)]
 pub struct PacketLevelFlow {
     /// Controller of the flow.
@@ -36,22 +36,23 @@ pub struct PacketLevelFlow {
     pub workload: Workload,
     /// UDP payload of a full packet in bytes; 1472 by default, 1500 on the wire.
     pub packet: u16,
-    /// Limit on the packets in flight, if any.
+    /// Maximum number of packets in flight; `None` for no limit.
     pub max_window: Option<u32>,
     /// Start time of the flow.
     pub start: Time,
     /// Round-trip delay of this flow in addition to the delay of the path.
     pub rtt: Duration,
-    /// Starts each connection with a packet without data, there and back. The exchange costs one
-    /// more round trip and gives an RTT sample before any data is in flight. A controller that uses
-    /// the minimum RTT (Vegas) depends on this option and on the size of that packet.
+    /// Whether each connection starts with the exchange of a packet without data. The exchange
+    /// takes one more round trip and gives an RTT sample before any data are in flight. A
+    /// controller that uses the minimum RTT (Vegas) depends on this option and on the size of this
+    /// packet.
     pub handshake: bool,
     /// Whether data packets are ECN-capable.
     pub ecn: bool,
-    /// How often the receiver acknowledges.
+    /// Frequency of the receiver's acknowledgements.
     pub acks: AckOptions,
-    /// Options of TCP; `None` for a QUIC-like flow. For TCP, `packet` and `handshake` are ignored,
-    /// and `ecn` and a set `max_window` override the values in these options.
+    /// Options of TCP; `None` for a QUIC-like flow. With these options, `packet` and `handshake`
+    /// are ignored. `ecn`, and `max_window` if it is set, override the values in these options.
     pub tcp: Option<TcpOptions>,
 }
 

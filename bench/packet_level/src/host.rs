@@ -17,11 +17,11 @@ use super::on_off::{OnOff, Source};
 use super::report::{PacketLevelReport, TcpReport, UdpReport};
 use super::web_user::{Connections, WebUser};
 
-/// Packet-level traffic of a simulation. Flows start by themselves when the simulation runs.
+/// Packet-level traffic of a simulation. The flows start by themselves when the simulation runs.
 ///
-/// Every flow has its own random generator, seeded with the number of flows added before it. The
-/// traffic that a flow offers therefore does not depend on any controller (DCA §4.5: "the sample of
-/// the application data presented to the network in both runs is the same").
+/// Every flow has its own random generator. The seed depends on how many flows were added before
+/// it, so the traffic that a flow offers does not depend on any controller. (DCA §4.5: "the sample
+/// of the application data presented to the network in both runs is the same".)
 pub struct PacketLevel {
     sim: SimHandle,
     agent: AgentId,
@@ -36,7 +36,7 @@ impl fmt::Debug for PacketLevel {
 }
 
 impl PacketLevel {
-    /// Creates an agent without flows; `seed` seeds the random generators of all flows.
+    /// Creates an agent without flows. `seed` is the seed of the random generators of all flows.
     pub fn new(sim: &SimHandle, seed: u64) -> Self {
         let flows = Arc::<Mutex<Flows>>::default();
         let agent = sim.add_agent(Box::new(Handle(Arc::clone(&flows))));
@@ -50,7 +50,7 @@ impl PacketLevel {
     pub fn tcp(&mut self, flow: PacketLevelFlow) -> Result<u32, PacketLevelError> {
         flow.check()?;
         let controller = flow.controller(self.sim.time().max(flow.start))?;
-        // Lock order: the simulation calls this agent with its own lock held, so never take the
+        // Lock order: the simulation holds its own lock when it calls this agent. Never take the
         // simulation's lock while holding the lock of the flows.
         let (index, rng) = self.next(|flows| flows.tcp.len());
         let id = self.sim.add_agent_flow(
@@ -95,12 +95,14 @@ impl PacketLevel {
         move || report(&flows)
     }
 
-    /// Returns the index of the next flow among the flows of its kind, and its random generator.
+    /// Returns the index of the next flow among the flows of the same kind, and the random
+    /// generator of this flow.
     fn next(&self, of_kind: impl Fn(&Flows) -> usize) -> (u32, Pcg64Mcg) {
         let flows = lock(&self.flows);
         let number = (flows.tcp.len() + flows.udp.len()) as u64;
-        // Neighbouring seeds would give one run's second flow the random numbers of another run's
-        // first flow. The multiplier (the fraction of the golden ratio) spreads the seeds.
+        // With neighbouring seeds, the second flow of one run would get the random numbers of the
+        // first flow of another run. The multiplier (the fraction of the golden ratio) spreads the
+        // seeds.
         let rng = Pcg64Mcg::seed_from_u64(
             self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number),
         );
@@ -120,8 +122,8 @@ fn lock(flows: &Mutex<Flows>) -> MutexGuard<'_, Flows> {
     flows.lock()
 }
 
-/// Flow and event that a call from the simulation is about, packed in 32 bits. Packets of a
-/// reliable flow carry the key of its start; packets of a UDP flow carry its UDP key.
+/// Flow and event to which a call from the simulation refers, packed in 32 bits. Packets of a
+/// reliable flow carry the key of its start. Packets of a UDP flow carry the flow's UDP key.
 #[derive(Clone, Copy)]
 struct Key {
     index: u32,
@@ -202,7 +204,7 @@ struct Tcp {
     sender_timer: AgentTimer,
     receiver_timer: AgentTimer,
     rng: Pcg64Mcg,
-    /// Connections so far; packets of earlier connections are ignored.
+    /// Number of connections so far. Packets of earlier connections are ignored.
     epoch: u32,
     /// Start of the running transfer.
     began: Option<Time>,
@@ -314,7 +316,7 @@ impl Tcp {
         wire.send(false, self.report.flow, ack.ecn, ack.size, ack.stored.as_slice());
     }
 
-    /// Sends all that may be sent now and checks whether the transfer is finished.
+    /// Sends all packets that may be sent now. Then checks whether the transfer is finished.
     fn drive(&mut self, wire: &mut Wire<'_>, index: u32) {
         let now = wire.now();
         while let Some(packet) = self.endpoints.poll_send(now, self.epoch, self.options.ecn) {
@@ -354,7 +356,7 @@ struct Udp {
 }
 
 impl Udp {
-    /// Sends a packet and returns when the next one is due.
+    /// Sends a packet. Returns the time at which the next packet is due.
     fn send(&mut self, wire: &mut Wire<'_>) -> Time {
         let size = self.source.options.wire();
         wire.send(true, self.report.flow, None, size, &[]);

@@ -2,23 +2,23 @@
 //! stacks, for thousands of flows at once.
 //!
 //! A reliable flow is a [`Sender`] and a [`Receiver`]. Both are pure state machines with packet
-//! numbers, acknowledgement ranges, loss detection and probe timeouts as in RFC 9002. Left out of
-//! QUIC are:
-//! - the handshake (an option adds its round trip). Without it, the first flight leaves without an
-//!   RTT sample, under the initial RTT of RFC 9002 §6.2.2.
+//! numbers, acknowledgement ranges, loss detection and probe timeouts as in RFC 9002. They lack
+//! these parts of QUIC:
+//! - the handshake. An option adds its round trip. Without this option, the first flight leaves
+//!   without an RTT sample, under the initial RTT of RFC 9002 §6.2.2.
 //! - encryption, streams, flow control and path validation.
-//! - pacing unless the controller asks for it ([`fathom_cc::SendParams::burst`] is ignored).
-//! - undoing spurious losses. Paths here keep packets in order, so no loss is spurious.
+//! - pacing, unless the controller asks for it ([`fathom_cc::SendParams::burst`] is ignored).
+//! - the undoing of spurious losses. Paths here keep packets in order, so no loss is spurious.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `sender.rs` | loss detection, probe timeouts, the window |
-//! | `receiver.rs` | when to acknowledge, and the contents of acknowledgements |
+//! | `receiver.rs` | the time of each acknowledgement, and its contents |
 //! | `rtt.rs` | round-trip times |
 //! | `pace.rs` | pacing, if the controller asks for it |
 //! | `packet.rs` | contents of packets |
 //! | `web_user.rs` | transfers of Pareto size with idle times between them |
-//! | `on_off.rs` | UDP at a constant rate with pauses |
+//! | `on_off.rs` | UDP sources that send at a constant rate, with pauses |
 //! | `flow.rs` | a reliable flow as the caller describes it |
 //! | `host.rs` | all flows of a run, as one agent of the simulation |
 //! | `report.rs` | counts |

@@ -9,19 +9,19 @@ use rand_pcg::Pcg64Mcg;
 
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
-/// Distribution of the time that a source stays on, or off.
+/// Distribution of the on times or off times of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spell {
-    /// Exponentially distributed.
+    /// An exponential distribution.
     Exponential {
-        /// Mean.
+        /// Mean of the distribution.
         mean: Duration,
     },
-    /// Pareto distributed.
+    /// A Pareto distribution.
     Pareto {
-        /// Mean.
+        /// Mean of the distribution.
         mean: Duration,
-        /// Shape, above 1; the mean is infinite at or below 1.
+        /// Shape of the distribution. It must be above 1, because the mean is infinite otherwise.
         shape: f64,
     },
 }
@@ -60,7 +60,7 @@ impl Spell {
 /// A UDP on/off source. It starts with an off time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnOff {
-    /// Rate while on, headers included.
+    /// Rate while the source is on, including headers.
     pub rate: Rate,
     /// UDP payload of a packet in bytes.
     pub packet: u16,
@@ -83,7 +83,7 @@ impl OnOff {
         self.off.check().map_err(|e| e.in_field("off"))
     }
 
-    /// Returns the bytes of a packet on the wire.
+    /// Returns the size of a packet on the wire in bytes.
     pub(super) fn wire(&self) -> u32 {
         u32::from(self.packet) + WIRE_OVERHEAD
     }
@@ -98,9 +98,9 @@ impl OnOff {
 pub(super) struct Source {
     pub(super) options: OnOff,
     rng: Pcg64Mcg,
-    /// Rest of the current on time.
+    /// Remaining part of the current on time.
     on_left: Duration,
-    /// Sum of the on and of the off times drawn so far.
+    /// Sums of the on times (`on`) and of the off times (`off`) drawn so far.
     pub(super) on: Duration,
     pub(super) off: Duration,
 }
@@ -110,8 +110,8 @@ impl Source {
         Self { options, rng, on_left: Duration::ZERO, on: Duration::ZERO, off: Duration::ZERO }
     }
 
-    /// Returns the time to the next packet. The rest of an ending on time counts towards the next
-    /// interval, so that the mean rate is exact.
+    /// Returns the time to the next packet. When an on time ends, its remaining part counts towards
+    /// the next interval, so that the mean rate is exact.
     pub(super) fn gap(&mut self) -> Duration {
         let mut need = self.options.interval();
         let mut gap = need;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use fathom_cc::{OneWayDelay, Time};
 
-/// Bytes in the UDP payload of a data packet that are not stream data, as in a QUIC packet of the
-/// lab's stacks: 11 bytes of short header, 16 bytes of tag and about 8 bytes of STREAM frame
-/// header.
+/// Number of bytes in the UDP payload of a data packet that are not stream data, as in a QUIC
+/// packet of the lab's stacks: 11 bytes of short header, 16 bytes of tag and about 8 bytes of
+/// STREAM frame header.
 pub const HEADER: u16 = 35;
 
 /// UDP payload in bytes of a packet with an acknowledgement of one range, as for a QUIC packet with
@@ -29,7 +29,7 @@ pub struct Packet {
     pub size: u16,
 }
 
-/// Packet numbers received, as ranges from the newest to the oldest.
+/// Set of received packet numbers, as ranges from the newest to the oldest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
     /// First and last number of each range.
@@ -43,8 +43,8 @@ impl Ranges {
         Self { list: [(0, 0); MAX_RANGES], len: 0 }
     }
 
-    /// Builds the set from first and last packet numbers, newest range first. Ranges beyond
-    /// [`MAX_RANGES`] are left out.
+    /// Builds the set from the first and last packet number of each range, newest range first.
+    /// Ranges beyond [`MAX_RANGES`] are left out.
     pub fn from_slice(ranges: &[(u32, u32)]) -> Self {
         let mut all = Self::default();
         for range in ranges.iter().take(MAX_RANGES) {
@@ -59,15 +59,15 @@ impl Ranges {
         &self.list[..self.len]
     }
 
-    /// Returns the newest number.
+    /// Returns the newest packet number.
     pub fn largest(&self) -> Option<u32> {
         self.as_slice().first().map(|r| r.1)
     }
 
-    /// Adds a number. Returns false if the number is already present or older than all remembered
-    /// ranges of a full set.
+    /// Adds a packet number. Returns false if it is already present, or if the set is full and the
+    /// number is older than all ranges.
     pub fn insert(&mut self, number: u32) -> bool {
-        // Common case: the next number.
+        // In the common case, this is the number after the largest one.
         if self.len > 0 && number == self.list[0].1.wrapping_add(1) {
             self.list[0].1 = number;
             return true;
@@ -91,7 +91,7 @@ impl Ranges {
         true
     }
 
-    /// Merges the range at `at` with the next older range if they touch.
+    /// Merges the range at `at` with the next older range if the two ranges touch.
     fn merge(&mut self, at: usize) {
         if at + 1 < self.len && self.list[at + 1].1 + 1 == self.list[at].0 {
             self.list[at].0 = self.list[at + 1].0;
@@ -115,20 +115,20 @@ impl Ranges {
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// Packet numbers received.
+    /// Packet numbers received so far.
     pub ranges: Ranges,
     /// Time since the newest of these packets arrived.
     pub delay: Duration,
     /// One-way delay of the newest packet.
     pub one_way: OneWayDelay,
-    /// Packets received so far.
+    /// Number of packets received so far.
     pub received: u32,
-    /// Received packets with a congestion-experienced mark.
+    /// Number of received packets with a Congestion Experienced mark.
     pub ce: u32,
 }
 
 impl Ack {
-    /// Returns the UDP payload in bytes.
+    /// Returns the UDP payload of the acknowledgement in bytes.
     pub fn size(&self) -> u16 {
         ACK_DATAGRAM + MORE_RANGE * self.ranges.len.saturating_sub(1) as u16
     }
@@ -160,15 +160,15 @@ impl Stored {
     }
 }
 
-/// Takes `N` bytes off the front of `bytes`.
+/// Takes the first `N` bytes off `bytes`.
 pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
     Some(*head)
 }
 
-/// Stores a data packet: epoch (4 bytes), number (4), send time (8). The epoch tells the
-/// connections of a flow apart.
+/// Stores a data packet: epoch (4 bytes), number (4), send time (8). The epoch distinguishes the
+/// connections of a flow.
 pub(super) fn store_data(epoch: u32, packet: &Packet) -> Stored {
     let mut s = Stored::new(epoch);
     s.put(packet.number.to_le_bytes());
@@ -185,7 +185,7 @@ pub(super) fn read_data(mut bytes: &[u8]) -> Option<(u32, u32, Time)> {
 }
 
 /// Stores an acknowledgement: epoch (4 bytes), delay (8), one-way delay (8), packets received (4),
-/// packets marked (4), then 8 bytes per range.
+/// packets marked (4), and 8 bytes per range.
 pub(super) fn store_ack(epoch: u32, ack: &Ack) -> Stored {
     let mut s = Stored::new(epoch);
     s.put((ack.delay.as_nanos() as u64).to_le_bytes());

@@ -1,4 +1,4 @@
-//! The receiving side: when to acknowledge, and the contents of acknowledgements (RFC 9000 §13.2).
+//! The receiving side: the time of each acknowledgement, and its contents (RFC 9000 §13.2).
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ impl Default for AckOptions {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     options: AckOptions,
-    /// Whether the first packet belongs to a handshake and is acknowledged at once.
+    /// Whether the first packet belongs to a handshake. Such a packet is acknowledged at once.
     handshake: bool,
     ranges: Ranges,
     /// Arrival time and one-way delay of the packet with the largest number.
     newest: (Time, OneWayDelay),
-    /// Packets since the last acknowledgement.
+    /// Number of packets since the last acknowledgement.
     waiting: u32,
     deadline: Option<Time>,
     received: u32,
@@ -38,7 +38,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Creates a receiver that has received nothing.
+    /// Creates a receiver that has not received any packet.
     pub const fn new(options: AckOptions) -> Self {
         Self {
             options,
@@ -58,9 +58,9 @@ impl Receiver {
         Self { handshake: true, ..self }
     }
 
-    /// Processes a data packet; `marked` means a congestion-experienced mark. Returns true if an
-    /// acknowledgement must leave now: for every [`AckOptions::every`]-th packet, for a packet out
-    /// of order and for a marked packet (RFC 9000 §13.2.1).
+    /// Processes a data packet. `marked` tells whether the packet has a Congestion Experienced
+    /// mark. Returns true if an acknowledgement must leave now: for every [`AckOptions::every`]-th
+    /// packet, for a packet out of order, and for a marked packet (RFC 9000 §13.2.1).
     pub fn on_data(&mut self, now: Time, number: u32, sent: Time, marked: bool) -> bool {
         let expected = self.ranges.largest().map_or(0, |largest| largest + 1);
         if !self.ranges.insert(number) {
@@ -83,7 +83,7 @@ impl Receiver {
         false
     }
 
-    /// Returns the latest time for the next acknowledgement.
+    /// Returns the latest time at which the next acknowledgement must leave.
     pub const fn timeout(&self) -> Option<Time> {
         self.deadline
     }

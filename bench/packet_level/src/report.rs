@@ -7,15 +7,15 @@ use fathom_cc::Time;
 /// Counts of all flows so far.
 #[derive(Clone, Debug, Default)]
 pub struct PacketLevelReport {
-    /// Reliable flows, in the order they were added.
+    /// Reliable flows, in the order in which they were added.
     pub tcp: Vec<TcpReport>,
-    /// UDP flows, in the order they were added.
+    /// UDP flows, in the order in which they were added.
     pub udp: Vec<UdpReport>,
 }
 
 impl PacketLevelReport {
-    /// Returns the sums over all reliable flows. Flow number and controller are those of the first
-    /// flow; `last_done` is the latest of all.
+    /// Returns the sums over all reliable flows. The flow number and the controller are those of
+    /// the first flow, and `last_done` is the latest of all flows.
     pub fn tcp_total(&self) -> TcpReport {
         let mut total = self.tcp.first().map_or_else(TcpReport::default, |first| TcpReport {
             flow: first.flow,
@@ -41,10 +41,10 @@ pub struct TcpReport {
     pub sent: u64,
     /// Data packets declared lost.
     pub lost: u64,
-    /// Probe timeouts that expired. For TCP, retransmission timeouts, which also count as
+    /// Probe timeouts that expired. For TCP, these are retransmission timeouts, which also count as
     /// `persistent`.
     pub probe_timeouts: u64,
-    /// Number of times persistent congestion was detected.
+    /// Number of times that persistent congestion was detected.
     pub persistent: u64,
     /// Stream bytes acknowledged.
     pub delivered: u64,
@@ -54,11 +54,12 @@ pub struct TcpReport {
     pub stale: u64,
     /// Transfers begun.
     pub started: u64,
-    /// Transfers with every byte acknowledged.
+    /// Transfers of which every byte was acknowledged.
     pub done: u64,
     /// Stream bytes of the transfers begun.
     pub offered: u64,
-    /// Total time of the finished transfers, from the first packet to the last acknowledgement.
+    /// Total duration of the finished transfers, each from the first packet to the last
+    /// acknowledgement.
     pub busy: Duration,
     /// Number of idle times drawn.
     pub idles: u64,
@@ -68,7 +69,7 @@ pub struct TcpReport {
     pub reductions: u64,
     /// Early window reductions, caused by delay.
     pub early_reductions: u64,
-    /// End of the last finished transfer, if any.
+    /// End of the last finished transfer; `None` if no transfer has finished.
     pub last_done: Option<Time>,
 }
 
@@ -102,7 +103,7 @@ pub struct UdpReport {
     pub sent: u64,
     /// Packets that arrived.
     pub arrived: u64,
-    /// Bytes sent, headers included.
+    /// Bytes sent, including headers.
     pub wire_bytes: u64,
     /// Sum of the on times drawn.
     pub on: Duration,

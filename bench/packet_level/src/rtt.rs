@@ -8,13 +8,14 @@ use fathom_cc::Rtt;
 const INITIAL: Duration = Duration::from_millis(333);
 /// Timer granularity (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// Persistent congestion spans this many probe timeouts (RFC 9002 §7.6.1).
+/// Number of probe timeouts that losses must span to mean persistent congestion
+/// (RFC 9002 §7.6.1).
 const PERSISTENT: u32 = 3;
 
 /// RTT estimator of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttEstimator {
-    /// Last sample, including the delay of its acknowledgement.
+    /// Last sample, including the delay of the acknowledgement.
     latest: Duration,
     /// RTT as reported to controllers.
     rtt: Rtt,
@@ -52,7 +53,7 @@ impl RttEstimator {
         self.rtt.min = self.latest;
     }
 
-    /// Returns whether there was a sample.
+    /// Returns whether the estimator has a sample.
     pub const fn is_sampled(&self) -> bool {
         self.sampled
     }
@@ -62,8 +63,8 @@ impl RttEstimator {
         self.rtt
     }
 
-    /// Returns the time threshold of loss detection: a packet is lost if it was sent this long
-    /// before now and a later packet was acknowledged. The threshold is 9/8 of the RTT
+    /// Returns the time threshold of loss detection: a packet is lost if it was sent at least this
+    /// long ago and a later packet was acknowledged. The threshold is 9/8 of the RTT
     /// (RFC 9002 §6.1.2).
     pub fn loss_delay(&self) -> Duration {
         (self.rtt.smoothed.max(self.latest) * 9 / 8).max(GRANULARITY)

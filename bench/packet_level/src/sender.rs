@@ -2,8 +2,8 @@
 //! persistent congestion (RFC 9002 §7.6), and the window of a [`Controller`].
 //!
 //! All stream bytes are interchangeable, so a packet only counts how many bytes it carries. The
-//! bytes of a lost packet return to the bytes still to send. Each byte is thus in one packet at a
-//! time and counts as delivered exactly once.
+//! bytes of a lost packet are added to the bytes that are still to be sent. Thus, each byte is in
+//! only one packet at a time and counts as delivered exactly once.
 //!
 //! Differences from QUIC and TCP:
 //! - `max_window` limits the bytes in flight. TCP's receiver window also counts data that arrived
@@ -24,12 +24,13 @@ use super::pace;
 use super::packet::{ACK_DATAGRAM, Ack, HEADER, Packet};
 use super::rtt::RttEstimator;
 
-/// A packet is lost if a packet sent this many packets later was acknowledged (RFC 9002 §6.1.1).
+/// Packet threshold of loss detection: a packet is lost if a packet sent this many packets later
+/// was acknowledged (RFC 9002 §6.1.1).
 const PACKET_THRESHOLD: u32 = 3;
-/// UDP payload in bytes of a handshake packet; clients and servers pad these packets
+/// UDP payload in bytes of a handshake packet. Clients and servers pad these packets to this size
 /// (RFC 9000 §14.1).
 const INITIAL: u16 = 1_200;
-/// Probes sent per probe timeout.
+/// Number of probes sent per probe timeout.
 const PROBES: u32 = 2;
 
 /// Options of a sender.
@@ -37,12 +38,13 @@ const PROBES: u32 = 2;
 pub struct SenderOptions {
     /// UDP payload of a full packet in bytes, above [`HEADER`].
     pub packet: u16,
-    /// Limit on the full packets in flight, in addition to the controller's window.
+    /// Maximum number of full packets in flight, in addition to the controller's window; `None` for
+    /// no limit.
     pub max_window: Option<u32>,
     /// Maximum delay of the peer's acknowledgements.
     pub max_ack_delay: Duration,
-    /// Whether data wait until a first packet without data was acknowledged. Like a handshake, this
-    /// exchange gives an RTT sample.
+    /// Whether data wait until a first packet without data has been acknowledged. Like a handshake,
+    /// this exchange gives an RTT sample.
     pub handshake: bool,
     /// Whether packets are ECN-capable and marks are reported to the controller.
     pub ecn: bool,
@@ -57,18 +59,18 @@ pub struct SenderCounts {
     pub lost: u64,
     /// Probe timeouts that expired.
     pub probe_timeouts: u64,
-    /// Number of times persistent congestion was detected.
+    /// Number of times that persistent congestion was detected.
     pub persistent: u64,
     /// Stream bytes acknowledged.
     pub delivered: u64,
 }
 
-/// A packet that is still in the list.
+/// A packet that is still in the list of sent packets.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     sent: Time,
     size: u16,
-    /// Stream bytes that this packet is responsible for.
+    /// Number of stream bytes that this packet carries.
     carries: u16,
     acked: bool,
 }
@@ -77,32 +79,33 @@ struct InFlight {
 pub struct Sender {
     controller: Box<dyn Controller>,
     options: SenderOptions,
-    /// Packets by number, starting at `base`. The first packet is neither acknowledged nor lost.
+    /// Sent packets by number, starting at `base`. The first packet is neither acknowledged nor
+    /// lost.
     flight: VecDeque<InFlight>,
     base: u32,
     /// Bytes in flight.
     in_flight: u64,
-    /// Stream bytes assigned to packets in flight, and bytes assigned to no packet.
+    /// Numbers of stream bytes in packets in flight (`carried`) and in no packet (`pending`).
     carried: u64,
     pending: u64,
     largest_acked: Option<u32>,
     last_sent: Time,
-    /// Time at which the oldest packet is lost by the time threshold.
+    /// Time at which the oldest packet will be lost by the time threshold.
     loss_time: Option<Time>,
     rtt: RttEstimator,
-    /// First packet sent after the first RTT sample.
+    /// Number of the first packet sent after the first RTT sample.
     sampled_from: Option<u32>,
     timeouts: u32,
-    /// Probes still to send, and the first packet number after their timeout.
+    /// Number of probes still to send, and number of the first packet after their timeout.
     probes: u32,
     probes_from: u32,
-    /// Earliest send time under pacing, and whether the sender is waiting for it.
+    /// Earliest send time under pacing, and whether the sender is waiting for this time.
     next_send: Time,
     waits_for_pace: bool,
     app_limited: bool,
-    /// Unmarked and marked packets that acknowledgements have reported so far.
+    /// Numbers of unmarked and marked packets that acknowledgements have reported so far.
     reported: (u32, u32),
-    /// Packets newly acknowledged by the current frame.
+    /// Packets that the current frame newly acknowledges.
     newly: Vec<Acked>,
     counts: SenderCounts,
 }
@@ -154,12 +157,12 @@ impl Sender {
         self.flight.clear();
     }
 
-    /// Adds `bytes` bytes to send.
+    /// Adds `bytes` bytes to the data to send.
     pub fn offer(&mut self, bytes: u64) {
         self.pending = self.pending.saturating_add(bytes);
     }
 
-    /// Returns whether everything offered was acknowledged.
+    /// Returns whether all offered bytes were acknowledged.
     pub const fn is_done(&self) -> bool {
         self.pending == 0 && self.carried == 0
     }
@@ -179,7 +182,7 @@ impl Sender {
         self.controller.metrics()
     }
 
-    /// Returns the next packet to send now. Call repeatedly until it returns `None`.
+    /// Returns the next packet to send now. Call this function repeatedly until it returns `None`.
     pub fn poll_send(&mut self, now: Time) -> Option<Packet> {
         let params = self.controller.send_params();
         let full = params
@@ -223,7 +226,7 @@ impl Sender {
         (due && self.pending > 0).then(|| self.put(now, INITIAL.min(self.options.packet), 0))
     }
 
-    /// Returns the time to the next packet if the controller asks for pacing.
+    /// Returns the time to the next packet; `None` unless the controller asks for pacing.
     fn gap(&self, params: &SendParams, bytes: u16) -> Option<Duration> {
         pace::gap(params, self.rtt.is_sampled().then(|| self.rtt.rtt().smoothed), bytes)
     }
@@ -236,7 +239,7 @@ impl Sender {
         self.put(now, size, carries)
     }
 
-    /// Sends a packet of `size` bytes that carries `carries` pending bytes.
+    /// Sends a packet of `size` bytes that carries `carries` of the pending bytes.
     fn put(&mut self, now: Time, size: u16, carries: u16) -> Packet {
         let number = self.next_number();
         self.pending -= u64::from(carries);
@@ -249,8 +252,9 @@ impl Sender {
         Packet { number, sent: now, size }
     }
 
-    /// Sends a probe with new data; otherwise with the data of the oldest packet sent before the
-    /// timeout; otherwise (first probe only) with a PING (RFC 9002 §6.2.4).
+    /// Sends a probe. It carries new data or, if there are none, the data of the oldest packet sent
+    /// before the timeout. If there are no such data either, the first probe is a PING
+    /// (RFC 9002 §6.2.4).
     fn probe(&mut self, now: Time, full: u16) -> Option<Packet> {
         if self.pending == 0 {
             let before = (self.probes_from - self.base.min(self.probes_from)) as usize;
@@ -272,14 +276,15 @@ impl Sender {
         self.base + self.flight.len() as u32
     }
 
-    /// Returns when to call [`Sender::on_timeout`], or [`Sender::poll_send`] again.
+    /// Returns the time at which to call [`Sender::on_timeout`], or to call [`Sender::poll_send`]
+    /// again.
     pub fn timeout(&self) -> Option<Time> {
         let pace = self.waits_for_pace.then_some(self.next_send);
         [self.recovery_time(), pace].into_iter().flatten().min()
     }
 
-    /// Returns the loss timer if it is set, otherwise the probe timeout while anything is in flight
-    /// (RFC 9002 §6.2.1).
+    /// Returns the time of the loss timer if it is set. Otherwise, returns the time of the probe
+    /// timeout if bytes are in flight (RFC 9002 §6.2.1).
     fn recovery_time(&self) -> Option<Time> {
         let probe =
             || (self.in_flight > 0).then(|| self.last_sent + self.rtt.probe_timeout(self.timeouts));
@@ -289,7 +294,7 @@ impl Sender {
     /// Handles an expired timer.
     pub fn on_timeout(&mut self, now: Time) {
         if self.recovery_time().is_none_or(|at| at > now) {
-            return; // only the pacing timer
+            return; // Only the pacing timer has expired.
         }
         if self.loss_time.is_some() {
             self.detect_losses(now);
@@ -308,8 +313,7 @@ impl Sender {
         self.timeouts = 0;
         self.probes = 0;
         self.largest_acked = self.largest_acked.max(Some(largest));
-        // A sample requires that the newest packet of the frame is newly acknowledged
-        // (RFC 9002 §5.1).
+        // A sample requires that the frame newly acknowledges its newest packet (RFC 9002 §5.1).
         let newest = self.newly.last().copied();
         let fresh = newest.filter(|_| ack.ranges.largest() == Some(largest));
         if let Some(newest) = fresh {
@@ -336,8 +340,8 @@ impl Sender {
         }
     }
 
-    /// Returns the counts that `ack` adds to those of earlier frames. A reordered older frame adds
-    /// nothing.
+    /// Returns the numbers of packets that `ack` reports in addition to earlier frames. An older
+    /// frame that arrives out of order adds nothing.
     fn new_counts(&mut self, ack: &Ack) -> EcnDelta {
         let (unmarked, marked) = (ack.received.saturating_sub(ack.ce), ack.ce);
         let before = self.reported;
@@ -346,8 +350,8 @@ impl Sender {
         EcnDelta { ect0, ect1: 0, ce }
     }
 
-    /// Fills `newly` with the packets that `ack` newly acknowledges, oldest first, and returns
-    /// their largest number.
+    /// Fills `newly` with the packets that `ack` newly acknowledges, oldest first. Returns the
+    /// largest number among them.
     fn take_acked(&mut self, ack: &Ack) -> Option<u32> {
         self.newly.clear();
         let mut largest = None;
@@ -375,8 +379,8 @@ impl Sender {
         self.loss_time = None;
         let delay = self.rtt.loss_delay();
         let (mut bytes, mut newest, mut persistent) = (0, Time::ZERO, false);
-        // Send time of the first packet in the current run of losses without an acknowledged packet
-        // between them (RFC 9002 §7.6.2).
+        // Send time of the first packet in the current run of losses. No packet within such a run
+        // was acknowledged (RFC 9002 §7.6.2).
         let mut since = None;
         while let Some(packet) = self.flight.front().copied() {
             if packet.acked {

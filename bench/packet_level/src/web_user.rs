@@ -12,25 +12,26 @@ use rand_pcg::Pcg64Mcg;
 /// Choice of the connection for each transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Connections {
-    /// A new connection per transfer: it starts with the initial window and without an RTT sample.
+    /// A new connection for each transfer. It starts with the initial window and without an RTT
+    /// sample.
     #[default]
     Fresh,
-    /// One connection for all transfers: window and RTT persist through idle times.
+    /// One connection for all transfers. Its window and RTT persist through idle times.
     Persistent,
 }
 
 /// Behaviour of a web user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WebUser {
-    /// Shape of the Pareto distribution of sizes. The paper gives none. The default of 1.2 is close
-    /// to the measurements of Crovella and Bestavros ("Self-similarity in World Wide Web traffic",
-    /// IEEE/ACM ToN 5(6), 1997: heavy tails with shapes of 1.0 to 1.3); the paper's source for web
-    /// users (Barford and Crovella, 1998) continues their work.
+    /// Shape of the Pareto distribution of sizes. The paper gives no shape. The default of 1.2 is
+    /// close to the measurements of Crovella and Bestavros ("Self-similarity in World Wide Web
+    /// traffic", IEEE/ACM ToN 5(6), 1997: heavy tails with shapes of 1.0 to 1.3). The paper's
+    /// source for web users (Barford and Crovella, 1998) continues their work.
     pub shape: f64,
     /// Smallest transfer in full packets.
     pub minimum: u32,
-    /// Largest transfer in full packets; larger sizes drawn from the distribution are reduced to
-    /// this one. The value is our choice, because the paper gives none.
+    /// Largest transfer in full packets. Larger sizes from the distribution are reduced to this
+    /// size. The value is our choice, because the paper gives none.
     pub cap: u32,
     /// Shortest and longest idle time.
     pub idle: (Duration, Duration),

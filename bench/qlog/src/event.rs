@@ -1,5 +1,5 @@
-//! Events and their encoding: names and units of draft-ietf-quic-qlog-quic-events-13, and
-//! additional events under `fathom`.
+//! Events and their encoding. They have the names and units of draft-ietf-quic-qlog-quic-events-13.
+//! Additional events are under `fathom`.
 //!
 //! Times and delays are in milliseconds, sizes in bytes, rates in bits per second. Fields that the
 //! draft does not define begin with `fathom_`.
@@ -22,14 +22,14 @@ pub enum VantagePoint {
 /// Header of a log file.
 #[derive(Clone, Debug)]
 pub struct TraceHeader {
-    /// Original destination connection ID, which identifies the connection. Only its letters,
+    /// Original destination connection ID, which identifies the connection. Only its letters, its
     /// digits and `-` appear in the file's name.
     pub id: String,
     /// Endpoint that writes the log.
     pub vantage: VantagePoint,
     /// Title, such as stack and controller.
     pub title: String,
-    /// Wall-clock time of the log's time 0.
+    /// Wall-clock time at the log's time 0.
     pub began: SystemTime,
 }
 
@@ -69,7 +69,7 @@ pub struct Metrics {
     /// Bytes sent so far.
     #[serde(rename = "fathom_bytes_sent", skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
-    /// Queueing delay as averaged by the controller.
+    /// Queueing delay, averaged by the controller.
     #[serde(
         rename = "fathom_queueing_delay",
         skip_serializing_if = "Option::is_none",
@@ -90,7 +90,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Returns the metrics without values that did not change. A round-trip sample always counts as
-    /// new, even if equal to the last one.
+    /// new, even if it is equal to the last one.
     pub(crate) fn since(&self, last: &Self) -> Self {
         fn news<T: PartialEq>(now: Option<T>, last: &Option<T>) -> Option<T> {
             now.filter(|v| last.as_ref() != Some(v))
@@ -113,7 +113,7 @@ impl Metrics {
         }
     }
 
-    /// Returns the state known after `self`, updated by `next`.
+    /// Returns the state in `self`, updated by `next`.
     pub(crate) fn then(&self, next: &Self) -> Self {
         Self {
             latest_rtt: next.latest_rtt.or(self.latest_rtt),
@@ -137,17 +137,17 @@ impl Metrics {
 /// Change of the controller's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CongestionStateChange {
-    /// Previous phase.
+    /// Previous phase; `None` for the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<&'static str>,
     /// New phase, such as `slow_start`.
     pub new: &'static str,
 }
 
-/// Packets declared lost: one event for all losses detected at once.
+/// Packets declared lost. One event covers all losses that were detected at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PacketsLost {
-    /// Time at which the newest of them was sent, if known.
+    /// Time at which the newest lost packet was sent, if known.
     #[serde(
         rename = "fathom_sent",
         skip_serializing_if = "Option::is_none",
@@ -168,7 +168,7 @@ pub struct PacketsLost {
 /// Congestion-experienced marks reported by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct EcnMark {
-    /// Time at which the newest packet concerned was sent.
+    /// Time at which the newest marked packet was sent.
     #[serde(serialize_with = "plain_millis")]
     pub sent: Duration,
 }
@@ -180,20 +180,21 @@ pub struct OneWayDelaySample {
     /// differences within a connection are meaningful.
     #[serde(rename = "one_way_delay", serialize_with = "nanos_as_millis")]
     pub delay: i64,
-    /// Delay above the smallest one-way delay so far.
+    /// Difference between this delay and the smallest one-way delay so far.
     #[serde(rename = "queueing_delay", serialize_with = "plain_millis")]
     pub queueing: Duration,
 }
 
-/// Negotiated way of measuring the connection's one-way delays.
+/// Negotiated method of measuring the connection's one-way delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TimestampsNegotiated {
-    /// The frame in use: `sync` (SYNC_TIMESTAMP), `timestamp` (TIMESTAMP) or `receive`
+    /// Frame in use: `sync` (SYNC_TIMESTAMP), `timestamp` (TIMESTAMP) or `receive`
     /// (ACK_RECEIVE_TIMESTAMPS).
     pub frame: &'static str,
 }
 
-/// Response of which the peer has acknowledged everything. Times count from the request's header.
+/// Response that the peer has acknowledged completely. Times count from the arrival of the
+/// request's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ResponseCompleted {
     /// HTTP status.
@@ -203,7 +204,8 @@ pub struct ResponseCompleted {
     /// Time until QUIC accepted the first byte.
     #[serde(serialize_with = "plain_millis")]
     pub first_byte_handed_over: Duration,
-    /// Time until QUIC accepted the last byte. Data that fit the send buffer are accepted at once.
+    /// Time until QUIC accepted the last byte. Data that fit into the send buffer are accepted at
+    /// once.
     #[serde(serialize_with = "plain_millis")]
     pub handed_over: Duration,
     /// Time until the last byte was acknowledged.
@@ -211,14 +213,15 @@ pub struct ResponseCompleted {
     pub acknowledged: Duration,
 }
 
-/// Response that ended before the peer had acknowledged all of it.
+/// Response that ended before the peer had acknowledged it completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ResponseAbandoned {
     /// HTTP status.
     pub status: u16,
     /// Bytes of the body that QUIC accepted.
     pub bytes: u64,
-    /// Time from the request's header until QUIC accepted the last byte, if it did.
+    /// Time from the request's header until QUIC accepted the last byte; `None` if QUIC did not
+    /// accept it.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "millis")]
     pub handed_over: Option<Duration>,
 }
@@ -227,21 +230,21 @@ pub struct ResponseAbandoned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Event {
-    /// `quic:recovery_metrics_updated`.
+    /// The event `quic:recovery_metrics_updated`.
     Metrics(Metrics),
-    /// `quic:congestion_state_updated`.
+    /// The event `quic:congestion_state_updated`.
     State(CongestionStateChange),
-    /// `quic:packet_lost`.
+    /// The event `quic:packet_lost`.
     Lost(PacketsLost),
-    /// `fathom:mark`.
+    /// The event `fathom:mark`.
     Marked(EcnMark),
-    /// `fathom:one_way_delay`.
+    /// The event `fathom:one_way_delay`.
     OneWay(OneWayDelaySample),
-    /// `fathom:timestamps_negotiated`.
+    /// The event `fathom:timestamps_negotiated`.
     Timestamps(TimestampsNegotiated),
-    /// `fathom:response`.
+    /// The event `fathom:response`.
     Response(ResponseCompleted),
-    /// `fathom:response_abandoned`.
+    /// The event `fathom:response_abandoned`.
     Abandoned(ResponseAbandoned),
 }
 
@@ -290,7 +293,7 @@ struct Record<D> {
     data: D,
 }
 
-/// Writes a record: separator, JSON, line end (RFC 7464 §2).
+/// Writes a record: a separator, JSON, and a line end (RFC 7464 §2).
 pub(crate) fn write_event(to: &mut dyn Write, at: Duration, event: &Event) -> io::Result<()> {
     write_record(to, &Record { time: in_millis(at), name: event.name(), data: event })
 }

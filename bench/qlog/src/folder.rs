@@ -1,9 +1,9 @@
 //! A folder of logs: one file per connection, all written by one thread.
 //!
 //! Logging puts an event into a bounded queue and returns. If the disk is too slow, the queue
-//! fills, and events are dropped and counted; the last record of an incomplete log reports this. No
-//! function except [`LogFolder::finish`] waits for the disk: besides the events, the queue has room
-//! for the begin and end messages of every log that may be open.
+//! fills, and events are dropped and counted. The last record of an incomplete log reports this.
+//! Only [`LogFolder::finish`] waits for the disk. In addition to the events, the queue has room for
+//! the begin and end messages of every log that may be open.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::event::{Event, TraceHeader};
 use crate::folder_state::{FolderState, LogLimits};
 use crate::writer::{Create, Message, Writer, create};
 
-/// Maximum number of events in the queue, 4 MB.
+/// Maximum number of events in the queue, which take 4 MB.
 const QUEUE: usize = 1 << 14;
 
 /// Reason why logs cannot be written, in one line with a hint.
@@ -78,7 +78,7 @@ impl LogFolder {
     pub fn open_bounded(folder: &Path, bounds: LogLimits) -> Result<Self, FolderError> {
         let unwritable = |e| FolderError::Unwritable(folder.to_owned(), e);
         std::fs::create_dir_all(folder).map_err(unwritable)?;
-        // Detect an unwritable folder now and not with the first connection.
+        // Detect an unwritable folder now rather than at the first connection.
         let probe = folder.join(format!(".fathom-{}", std::process::id()));
         File::create(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(unwritable)?;
         let folder = folder.to_owned();
@@ -86,7 +86,7 @@ impl LogFolder {
     }
 
     /// Writes logs to the destinations that `create` returns, on the writer thread. `create` and
-    /// its destinations may block; callers that log never do.
+    /// its destinations may block, but callers that log are never blocked.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
@@ -94,8 +94,8 @@ impl LogFolder {
         bounds: LogLimits,
         create: impl FnMut(&TraceHeader) -> io::Result<Box<dyn Write + Send>> + Send + 'static,
     ) -> Result<Self, FolderError> {
-        // Each open log needs room for one begin and one end message, and one message stops the
-        // thread.
+        // Each open log needs room for one begin message and one end message. One further message
+        // stops the thread.
         let (queue, messages) =
             sync_channel(QUEUE.saturating_add(bounds.open.saturating_mul(2)).saturating_add(1));
         let state = Arc::new(FolderState { bounds, ..FolderState::default() });
@@ -115,7 +115,7 @@ impl LogFolder {
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let dropped = Arc::new(AtomicU64::new(0));
-        // Fails only after the folder is finished.
+        // This fails only after the folder is finished.
         let _ = self.queue.try_send(Message::Begin(number, Box::new(header), Arc::clone(&dropped)));
         Log(Some(Arc::new(OpenLog {
             queue: self.queue.clone(),
@@ -140,7 +140,7 @@ impl LogFolder {
     }
 
     /// Writes all queued messages, closes all files and returns the totals. The call takes as long
-    /// as the disk does; later events are dropped.
+    /// as the disk needs. Later events are dropped.
     pub fn finish(&self) -> LogCounts {
         let thread = self.writer.lock().take();
         if let Some(thread) = thread {
@@ -170,11 +170,11 @@ struct OpenLog {
 }
 
 impl Log {
-    /// Logs an event; `at` is the time since the log began. The call never blocks and never
+    /// Logs an event. `at` is the time since the log began. This call never blocks and never
     /// allocates.
     pub fn event(&self, at: Duration, event: Event) {
         let Some(log) = &self.0 else { return };
-        // Events may not use the places reserved for begin and end messages.
+        // Events may not use the queue places reserved for begin and end messages.
         let room = log.state.waiting.fetch_add(1, Ordering::Relaxed) < QUEUE;
         let taken = room && log.queue.try_send(Message::Event(log.number, at, event)).is_ok();
         if !taken {

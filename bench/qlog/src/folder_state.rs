@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Limits of a folder of logs. Connections beyond the limits are not logged but counted.
+/// Limits of a folder of logs. Connections beyond the limits are counted but not logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Maximum number of files while the folder is open.
+    /// Maximum number of files that are created while the folder is open.
     pub files: u64,
-    /// Maximum bytes of all files. When they are reached, open logs end early, each with a record
-    /// that reports it.
+    /// Maximum total size of all files in bytes. When it is reached, open logs end early, each with
+    /// a record that reports the reason.
     pub bytes: u64,
-    /// Maximum number of files open at once. Each takes a descriptor and 8 KiB of memory.
+    /// Maximum number of files that are open at once. Each takes a descriptor and 8 KiB of memory.
     pub open: usize,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct FolderState {
     pub(crate) failed: AtomicU64,
     /// Logs admitted so far, including logs whose files could not be created.
     pub(crate) begun: AtomicU64,
-    /// Logs whose end is not yet written.
+    /// Logs whose end has not been written yet.
     pub(crate) open: AtomicUsize,
     /// Events in the queue.
     pub(crate) waiting: AtomicUsize,
@@ -65,7 +65,7 @@ impl FolderState {
 
     pub(crate) fn refuse(&self, why: &str) {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        // Warn once: thousands of warnings would say no more.
+        // Warn only once, because thousands of warnings would say no more.
         if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "qlog: {why}; further connections are not logged (fathom_qlog_refused_total counts \

@@ -1,5 +1,5 @@
-//! Input of a log or table: plain or compressed, from a file, standard input or a pipe, read twice
-//! if necessary.
+//! Input of a log or table, plain or compressed, from a file, standard input or a pipe. The input
+//! can be read more than once.
 //!
 //! Compressed input is decompressed while it is read. The decompressed size is limited to [`RATIO`]
 //! times the compressed size, so that a small file cannot expand without end. Logs are read more
@@ -16,18 +16,18 @@ use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Maximum bytes kept from a pipe.
+/// Maximum number of bytes kept from a pipe.
 const PIPE: u64 = 256 << 20;
-/// Maximum ratio of decompressed to compressed size; qlog of any stack stays below 40.
+/// Maximum ratio of decompressed to compressed size. For qlog of any stack, the ratio is below 40.
 const RATIO: u64 = 100;
 /// Decompressed size in bytes that is always allowed.
 const SMALL: u64 = 64 << 20;
-/// Maximum window of a zstd frame; `zstd --long` needs no more.
+/// Maximum window of a zstd frame in bytes; `zstd --long` needs no more.
 const WINDOW: u64 = 128 << 20;
-/// Bytes read to identify a file.
+/// Number of bytes that are read to identify a file.
 const BEGINS: usize = 1 << 16;
 
-/// Compression of the bytes.
+/// Compression of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packed {
     Plain,
@@ -40,7 +40,7 @@ impl Packed {
         match begins {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            // A skippable frame comes first (RFC 8878 §3.1.2).
+            // A zstd file may begin with a skippable frame (RFC 8878 §3.1.2).
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::Plain,
         }
@@ -57,23 +57,22 @@ pub struct Input {
 
 #[derive(Debug)]
 enum From {
-    /// A file, opened again each time.
+    /// A file, which is opened again for each pass.
     File(std::path::PathBuf),
     /// Data from a pipe.
     Kept(Arc<[u8]>),
 }
 
 impl Input {
-    /// Opens a file or pipe; `-` is standard input.
+    /// Opens a file or pipe. The path `-` means standard input.
     ///
-    /// # Errors
-    /// Returns an error if the path cannot be opened or read or is a folder, or if a pipe holds too
-    /// much data.
+    /// Returns an error if the path cannot be opened or read, if it is a folder, or if a pipe holds
+    /// too much data.
     pub fn open(path: &Path) -> io::Result<Self> {
         let from = if path.as_os_str() == "-" {
             Self::keep(io::stdin().lock())?
         } else {
-            // Limit endless devices and sockets like pipes.
+            // Limit endless devices and sockets in the same way as pipes.
             let file = File::open(path)?;
             let kind = file.metadata()?;
             if kind.is_dir() {
@@ -87,7 +86,7 @@ impl Input {
         let begins = first(&mut input.reader(&mut |_| {})?, BEGINS);
         input.begins = match begins {
             Ok(begins) => begins,
-            // The reader reaches the same error and reports it.
+            // The reader will reach the same error and report it.
             Err(_) if input.packed != Packed::Plain => Vec::new(),
             Err(e) => return Err(e),
         };
@@ -192,8 +191,8 @@ pub struct InputReader<'a> {
 }
 
 impl InputReader<'_> {
-    /// Returns the reason why the compressed data ended early, if they did; everything before that
-    /// point was read.
+    /// Returns the reason why the compressed data ended early; `None` if they did not. All data
+    /// before that point were read.
     pub fn broken_off(&self) -> Option<String> {
         self.problem.borrow().clone()
     }
@@ -286,7 +285,7 @@ impl<R: BufRead> Frames<R> {
         Self { from, decoder, inside: false }
     }
 
-    /// Begins the next frame; returns `false` if there is none.
+    /// Begins the next frame. Returns `false` if there is no further frame.
     fn next(&mut self) -> io::Result<bool> {
         while !self.from.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.from) {

@@ -14,14 +14,13 @@
 //! | `input.rs` | opens files and pipes, plain or compressed |
 //! | `logged_event.rs` | an event as readers get it |
 //! | `read/` | reads the file of any stack, event by event |
-//! | `title.rs` | a log's title: stack and controller |
+//! | `title.rs` | a log's title, with the stack and the controller |
 //! | `parsed_event.rs` | an event's content, independent of draft and stack |
 //! | `qvis.rs` | export to qlog 0.3 for qvis |
 //!
-//! # Why not the `qlog` crate
-//! The crate is current and well maintained, but its types follow one draft, so it cannot read
-//! files of stacks that follow others. It also allocates for every event and turns on
-//! `serde_json/preserve_order` for the whole build.
+//! # Why not the `qlog` crate The crate is current and well maintained. However, its types follow
+//! one draft, so it cannot read files of stacks that follow other drafts. It also allocates for
+//! every event and turns on `serde_json/preserve_order` for the whole build.
 
 mod event;
 mod folder;

@@ -1,10 +1,10 @@
-//! The content of an event, independent of draft and stack.
+//! Content of an event, independent of the draft and the stack.
 //!
 //! | stack | names |
 //! |---|---|
 //! | quinn, noq | `recovery:metrics_updated`, `recovery:packet_lost` (0.3); connections as groups |
 //! | quiche | `quic:recovery_metrics_updated` (draft-12); before, as quinn |
-//! | quic-go, aioquic | `recovery:metrics_updated`; aioquic uses milliseconds since 2021 |
+//! | quiche | `quic:recovery_metrics_updated` (draft-12); the names of quinn in older versions |
 //! | picoquic | arrays, microseconds, `cwnd` for the window |
 //! | mvfst | arrays of text, microseconds, `metric_update`, `congestion_metric_update` with `current_cwnd`, `packets_lost` |
 
@@ -26,13 +26,13 @@ pub enum PacketNumberSpace {
 /// Direction of a packet or of stream data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the endpoint that logs.
+    /// Sent by the endpoint that writes the log.
     Sent,
-    /// To the endpoint that logs.
+    /// Received by the endpoint that writes the log.
     Received,
 }
 
-/// Content of a metrics event; times in milliseconds, the window in bytes.
+/// Content of a metrics event. Times are in milliseconds, and the window is in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ParsedMetrics {
     /// Latest round-trip sample.
@@ -41,9 +41,9 @@ pub struct ParsedMetrics {
     pub smoothed_rtt: Option<f64>,
     /// Smallest round-trip time.
     pub min_rtt: Option<f64>,
-    /// Congestion window.
+    /// Congestion window in bytes.
     pub window: Option<f64>,
-    /// Bytes in flight.
+    /// Number of bytes in flight.
     pub in_flight: Option<f64>,
     /// Packets acknowledged by the ACK frame that caused the event (Fathom's logs only).
     pub acked_packets: Option<f64>,
@@ -60,7 +60,8 @@ const INITIAL_RTT: f64 = 333.0;
 
 impl ParsedMetrics {
     /// Removes round trips that senders assume before the first sample. Such a value is longer than
-    /// the connection's age, `since` in milliseconds, which no real round trip can be.
+    /// the age of the connection (`since`, in milliseconds), which is impossible for a real round
+    /// trip.
     pub fn without_guess(mut self, since: f64) -> Self {
         let is_guess = |rtt: &f64| since < 0.99 * rtt && (rtt / INITIAL_RTT - 1.0).abs() < 1e-3;
         for rtt in [&mut self.latest_rtt, &mut self.smoothed_rtt, &mut self.min_rtt] {
@@ -73,7 +74,7 @@ impl ParsedMetrics {
 /// A controller's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// From a loss until packets sent after it are acknowledged.
+    /// Recovery: from a loss until packets sent after the loss are acknowledged.
     Recovery,
     /// Any other phase.
     Other,
@@ -82,8 +83,8 @@ pub enum Phase {
 /// Content of a loss event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ParsedLoss {
-    /// Number of packets if the event contains it. Otherwise the event is about one packet, or
-    /// about the number of packets that `bytes` make.
+    /// Number of packets; `None` if the event does not contain it. The event is then about one
+    /// packet, or about as many packets as `bytes` suggests.
     pub packets: Option<u64>,
     /// Number and space of the packet, if the event names one.
     pub packet: Option<(PacketNumberSpace, u64)>,
@@ -104,14 +105,14 @@ pub struct StreamData {
     pub length: u64,
 }
 
-/// A packet.
+/// A packet that was sent or received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packet {
     /// Direction of the packet.
     pub direction: Direction,
     /// Packet number space and number, if the event has both.
     pub number: Option<(PacketNumberSpace, u64)>,
-    /// Size in bytes, if the event contains it.
+    /// Size in bytes; `None` if the event does not contain it.
     pub bytes: Option<u64>,
     /// STREAM frames in the packet.
     pub streams: Vec<StreamData>,
@@ -124,7 +125,7 @@ pub struct Packet {
 pub enum ResponseEnd {
     /// The last byte was handed to the server's QUIC, where it may wait for an unknown time.
     HandedOver,
-    /// The server sent the last byte.
+    /// The server sent the last byte to the network.
     Sent,
     /// The client acknowledged the last byte.
     Acknowledged,
@@ -139,7 +140,8 @@ pub struct ParsedResponse {
     pub bytes: f64,
     /// Time from the request's header to the last byte.
     pub total: f64,
-    /// Event that ends `total`. Old logs only contain when QUIC accepted the last byte.
+    /// Event at which `total` ends. Old logs contain only the time at which QUIC accepted the last
+    /// byte.
     pub until: ResponseEnd,
 }
 
@@ -154,8 +156,8 @@ pub enum ParsedEvent {
     Lost(ParsedLoss),
     /// A packet was sent or received.
     Packet(Packet),
-    /// Bytes moved between a stream and its user. Outgoing bytes are handed over, not sent, unless
-    /// the log says that they went to the network.
+    /// Bytes moved between a stream and its user. Outgoing bytes count as handed over rather than
+    /// sent, unless the log says that they went to the network.
     Stream(Direction, StreamData, ResponseEnd),
     /// A response ended.
     Response(ParsedResponse),
@@ -190,19 +192,19 @@ impl ParsedEvent {
     }
 }
 
-/// Returns the first of these entries that is a number.
+/// Returns the first of these entries that holds a number.
 fn first(data: &Value, keys: &[&str]) -> Option<f64> {
     keys.iter().find_map(|key| number(data.get(key)?))
 }
 
-/// Returns the first of these entries as a count; `None` if it is negative or too large.
+/// Returns the first of these entries as a count; `None` if the number is negative or too large.
 fn count(data: &Value, keys: &[&str]) -> Option<u64> {
     first(data, keys).filter(|n| (0.0..=9.007e15).contains(n)).map(|n| n as u64)
 }
 
 fn metrics(event: &LoggedEvent<'_>) -> ParsedMetrics {
     let (data, unit) = (event.data, event.unit);
-    // Stacks write a round trip of zero before they have one.
+    // Stacks write a round trip of zero before they have a sample.
     let rtt = |key| first(data, &[key]).map(|v| v * unit).filter(|v| *v > 0.0 && *v < 1e7);
     ParsedMetrics {
         latest_rtt: rtt("latest_rtt"),
@@ -238,7 +240,8 @@ fn packet_number(data: &Value) -> Option<(PacketNumberSpace, u64)> {
         .get("header")
         .and_then(|h| count(h, &["packet_number"]))
         .or_else(|| count(data, &["packet_number"]));
-    // A packet without a type is taken for 1-RTT, as nearly all packets are.
+    // A packet without a type counts as a 1-RTT packet, because nearly all packets are 1-RTT
+    // packets.
     let space = match space(data) {
         None if data.get("packet_type").is_none()
             && data.pointer("/header/packet_type").is_none() =>
@@ -281,15 +284,16 @@ fn packet(direction: Direction, data: &Value) -> Packet {
     }
 }
 
-/// Returns the size of a packet: in `raw` as in the drafts, or in the header as in picoquic, mvfst
-/// and quinn.
+/// Returns the size of a packet. It is in `raw` as in the drafts, or in the header as in picoquic,
+/// mvfst and quinn.
 fn packet_bytes(data: &Value) -> Option<u64> {
     let header = || data.get("header").and_then(|h| count(h, &["packet_size", "length"]));
     let raw = data.get("raw").and_then(|raw| count(raw, &["length"]));
     raw.or_else(header).or_else(|| count(data, &["packet_size"])).filter(|bytes| *bytes > 0)
 }
 
-/// Returns the ranges of an ACK frame: pairs, or one number if both ends are equal.
+/// Returns the ranges of an ACK frame. A range is a pair of numbers, or one number if both ends are
+/// equal.
 fn acked(frame: &Value) -> impl Iterator<Item = (u64, u64)> + '_ {
     let whole = |v: &Value| number(v).filter(|n| (0.0..=9.007e15).contains(n)).map(|n| n as u64);
     let range = move |range: &Value| match range {
@@ -303,7 +307,8 @@ fn acked(frame: &Value) -> impl Iterator<Item = (u64, u64)> + '_ {
     frame.get("acked_ranges").and_then(Value::as_array).into_iter().flatten().filter_map(range)
 }
 
-/// Reads the range of a STREAM frame or of moved bytes, as in the drafts and in picoquic.
+/// Reads the byte range of a STREAM frame or of moved data, in the format of the drafts or of
+/// picoquic.
 fn bytes(data: &Value) -> Option<StreamData> {
     let raw = || data.get("raw").and_then(|raw| count(raw, &["payload_length", "length"]));
     Some(StreamData {

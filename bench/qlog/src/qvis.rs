@@ -1,9 +1,9 @@
 //! Export for qvis: one JSON document of qlog 0.3, with the names of that draft.
 //!
-//! The export is a separate step, and not an option of the writer, so that files of any stack can
-//! be converted, including old ones. qvis draws its congestion graph over the packets sent.
-//! Fathom's logs have no event per packet, so the bytes sent between two metrics events become one
-//! `packet_sent` event marked `fathom_aggregate`.
+//! The export is a separate step rather than an option of the writer, so that files of any stack,
+//! including old files, can be converted. qvis draws its congestion graph over the packets sent.
+//! Fathom's logs have no event for each packet, so the bytes sent between two metrics events become
+//! one `packet_sent` event marked `fathom_aggregate`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,7 +15,8 @@ use crate::input::Input;
 use crate::logged_event::{LoggedEvent, number};
 use crate::read::{ReadError, ReadProgress, Summary, read_input};
 
-/// Maximum number of connections of a file that become traces; the file is read once for each.
+/// Maximum number of connections in a file that become traces. The file is read once for each of
+/// them.
 const CONNECTIONS: usize = 64;
 
 /// Reason why a log cannot be converted.
@@ -45,7 +46,8 @@ pub fn export(
     bytes: ReadProgress<'_>,
 ) -> Result<Summary, ExportError> {
     let input = Input::open(from).map_err(ReadError::from)?;
-    // Nearly all logs have one connection, so write the first connection while counting all.
+    // Nearly all logs have one connection, so write the first connection while counting all
+    // connections.
     let mut about: Vec<About> = Vec::new();
     let mut first = Writer::new(to, 0);
     let summary = read_input(&input, bytes, &mut |event| {
@@ -104,7 +106,7 @@ impl About {
 struct Writer<'a> {
     to: &'a mut dyn Write,
     connection: usize,
-    /// Packets and bytes sent as of the last metrics event.
+    /// Numbers of packets and bytes sent at the last metrics event.
     packets: u64,
     sent: f64,
     events: u64,
@@ -150,7 +152,8 @@ impl<'a> Writer<'a> {
         if let Some(sent) =
             event.data.get("fathom_bytes_sent").and_then(number).filter(|n| *n > self.sent)
         {
-            // A packet needs a number: without a count of packets, number them consecutively.
+            // A packet needs a number. Without a count of packets, number the packets
+            // consecutively.
             let packets = event
                 .data
                 .get("fathom_packets_sent")
@@ -223,7 +226,7 @@ fn in_usual_units(data: &mut Value, event: &LoggedEvent<'_>) {
     }
 }
 
-/// Copies `raw` lengths to `length`, which qvis reads; newer drafts have only `raw`.
+/// Copies `raw` lengths to `length`, which qvis reads. Newer drafts have only `raw`.
 fn plain_lengths(data: &mut Value) {
     for frame in data.get_mut("frames").and_then(Value::as_array_mut).into_iter().flatten() {
         let length =

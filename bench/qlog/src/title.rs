@@ -1,4 +1,4 @@
-//! The title of a server's log: stack and controller of the connection.
+//! The title of a server's log, which consists of the connection's stack and controller.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ impl fmt::Display for ServerTitle<'_> {
 }
 
 impl<'a> ServerTitle<'a> {
-    /// Parses a log's title; returns `None` if the title is not one of `fathom serve`.
+    /// Parses a log's title. Returns `None` if the title was not written by `fathom serve`.
     pub fn parse(title: &'a str) -> Option<Self> {
         let (stack, controller) =
             title.strip_prefix(BEFORE_STACK)?.split_once(BEFORE_CONTROLLER)?;

@@ -16,11 +16,12 @@ use crate::folder_state::FolderState;
 
 /// Bytes buffered per file.
 const BUFFER: usize = 8 << 10;
-/// Maximum size of a file in bytes; logging to the file ends there.
+/// Maximum size of a file in bytes. Logging to a file ends at this size.
 const LARGEST: u64 = 1 << 30;
 /// Time without messages after which buffers are flushed.
 const QUIET: Duration = Duration::from_millis(500);
-/// Maximum number of files with the same connection ID. A client chooses the ID and may repeat it.
+/// Maximum number of files with the same connection ID. A client chooses the ID and may use it
+/// repeatedly.
 const NAMESAKES: u32 = 100;
 
 /// Function that creates the file of a log.
@@ -35,7 +36,7 @@ pub(crate) enum Message {
     Stop,
 }
 
-/// Writer thread's side of a folder.
+/// The writer thread's part of a folder.
 pub(crate) struct Writer {
     create: Create,
     open: HashMap<u64, Open>,
@@ -49,7 +50,7 @@ struct Open {
     last: Metrics,
     at: Duration,
     dropped: Arc<AtomicU64>,
-    /// Reason why nothing more is written, if any.
+    /// Reason why nothing more is written; `None` while logs are written.
     full: Option<&'static str>,
 }
 
@@ -120,7 +121,7 @@ impl Writer {
     }
 
     fn failed(&self, e: &io::Error) {
-        // Warn once: thousands of warnings would say no more.
+        // Warn only once, because thousands of warnings would say no more.
         if self.state.failed.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!("a qlog file cannot be written: {e}; its connection is not logged");
         }
@@ -180,13 +181,13 @@ impl Writer {
     }
 
     fn flush(&mut self) {
-        // Data that cannot be written now cannot be written later either; the failure is counted
+        // Data that cannot be written now cannot be written later either. The failure is counted
         // then.
         self.open.values_mut().for_each(|open| drop(open.file.flush()));
     }
 }
 
-/// Creates the file of a connection: `ID_server.sqlog`, or `ID-2_server.sqlog` if that name is
+/// Creates the file of a connection: `ID_server.sqlog`, or `ID-2_server.sqlog` if this name is
 /// taken.
 pub(crate) fn create(folder: &Path, header: &TraceHeader) -> io::Result<File> {
     let id: String =

@@ -1,4 +1,5 @@
-//! Lines clipped to the range of the axes, without points too close to each other to distinguish.
+//! Lines clipped to the range of the axes, without points that are too close together to be
+//! distinguished.
 
 /// Visible range of each axis, from lower to upper end.
 pub(crate) struct Rect {
@@ -6,8 +7,8 @@ pub(crate) struct Rect {
     pub(crate) y: (f64, f64),
 }
 
-/// About twice the width and height of a plot in pixels. Points closer than one part in this many
-/// cannot be distinguished.
+/// About twice the width and height of a plot in pixels. Points cannot be distinguished if their
+/// distance is less than the plot's size divided by this number.
 const FINE: f64 = 1_600.0;
 
 impl Rect {
@@ -46,10 +47,11 @@ impl Rect {
     }
 }
 
-/// Returns the visible parts of the line through the points: a new piece each time the line enters.
+/// Returns the visible parts of the line through the points. A new part begins each time the line
+/// enters the visible range.
 pub(crate) fn pieces(points: &[(f64, f64)], sight: &Rect) -> Vec<Vec<(f64, f64)>> {
     let mut pieces: Vec<Vec<(f64, f64)>> = Vec::new();
-    // End of the last clipped segment, even if it was not kept as a point.
+    // End of the last clipped segment. It may not have been kept as a point.
     let mut end = None;
     for pair in points.windows(2) {
         let Some([from, to]) = sight.cut(pair[0], pair[1]) else {
@@ -58,7 +60,7 @@ pub(crate) fn pieces(points: &[(f64, f64)], sight: &Rect) -> Vec<Vec<(f64, f64)>
         };
         match pieces.last_mut() {
             Some(piece) if end == Some(from) => {
-                // Skip a point that is indistinguishable from the last one of the piece.
+                // Skip a point that cannot be distinguished from the last point of the part.
                 if piece.len() < 2 || !piece.last().is_some_and(|last| sight.near(*last, to)) {
                     piece.push(to);
                 }

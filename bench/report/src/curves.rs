@@ -1,4 +1,4 @@
-//! Figures as numbers: the ranges of their axes, and the curves at round values of x.
+//! Figures as numbers: the ranges of the axes, and the values of the curves at round values of x.
 
 use fathom_metrics::Estimate;
 
@@ -8,8 +8,8 @@ use crate::scale::{Scale, estimate_within, number, side_by_side};
 
 /// Maximum number of x values in a table.
 const COLUMNS: usize = 8;
-/// Maximum number of different x values of a row of measurements. Curves with more are treated as
-/// lines.
+/// Maximum number of different x values in a row of measurements. Curves with more x values are
+/// treated as lines.
 const MEASURED: usize = 40;
 
 /// Returns both axes of a figure; `None` if there is nothing to draw.
@@ -39,13 +39,14 @@ fn heights(axis: &Axis, series: &Series) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Returns the range of an axis for values compared by position rather than by height: all values
-/// plus a margin.
+/// Returns the range of an axis for values that are compared by position rather than by height. It
+/// covers all values plus a margin.
 pub(crate) fn fitting_range(axis: &Axis, values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     range(axis, values, false)
 }
 
-/// Returns the axis's own range, or otherwise the range of the values plus a margin.
+/// Returns the axis's own range if it has one. Otherwise, returns the range of the values plus a
+/// margin.
 fn range(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)> {
     if axis.range.is_some() {
         return axis.range;
@@ -61,7 +62,7 @@ fn range(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Opt
         return Some((low / pad, high * pad));
     }
     let pad = if high > low { 0.04 * (high - low) } else { 0.5 * high.abs().max(1.0) };
-    // Heights are best compared from zero, unless this compresses the differences.
+    // Heights are best compared from zero, unless the differences then become too small.
     let low =
         if low >= 0.0 && (low < pad || (from_zero && low < 0.6 * high)) { 0.0 } else { low - pad };
     // An axis never extends below the measure's lower bound.
@@ -69,7 +70,7 @@ fn range(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Opt
     Some((low, high + pad))
 }
 
-/// Returns whether every curve rises from a fraction to the whole.
+/// Returns whether every curve is a distribution that rises from a fraction to the whole.
 pub(crate) fn is_distribution(figure: &Figure) -> bool {
     let rises = |s: &Series| {
         s.points.len() > 2 && s.points.windows(2).all(|p| p[0].0 <= p[1].0 && p[0].1 <= p[1].1)
@@ -87,14 +88,14 @@ pub(crate) fn is_distribution(figure: &Figure) -> bool {
         && figure.series.iter().all(|s| !s.scatter && rises(s) && inside(s))
 }
 
-/// Returns the value of a whole: 1, or 100 if a curve exceeds 1.
+/// Returns the value that stands for the whole: 1, or 100 if a curve exceeds 1.
 fn full(figure: &Figure) -> f64 {
     let top = figure.series.iter().flat_map(|s| &s.points).map(|p| p.1).fold(0.0, f64::max);
     if top > 1.0 + 1e-9 { 100.0 } else { 1.0 }
 }
 
 impl From<&Figure> for Grid {
-    /// Tabulates the curves at round values of x. Clouds of points are summarised.
+    /// Tabulates the curves at round values of x. Clouds of points are summarised in separate rows.
     fn from(figure: &Figure) -> Self {
         grid(figure)
     }
@@ -182,8 +183,8 @@ fn measurement(
     })
 }
 
-/// Returns the height of a curve at this x. Between two points it lies on the drawn line, which is
-/// straight in axis coordinates. A complete distribution continues beyond its ends.
+/// Returns the height of a curve at this x. Between two points, the curve is a straight line in
+/// axis coordinates, as it is drawn. A complete distribution continues beyond its ends.
 fn height(series: &Series, x: f64, scale: &Scale, whole: bool) -> Option<f64> {
     let at = scale.place(x)?;
     let place = |p: &(f64, f64)| scale.place(p.0);
@@ -202,7 +203,7 @@ fn height(series: &Series, x: f64, scale: &Scale, whole: bool) -> Option<f64> {
     Some(if b > a { pair[0].1 + (pair[1].1 - pair[0].1) * (at - a) / (b - a) } else { pair[1].1 })
 }
 
-/// Summarises clouds of points: the number of points and their location.
+/// Summarises clouds of points by their number of points and their location.
 fn clouds(figure: &Figure) -> Grid {
     let column = |over: &str, name: &str, of: &dyn Fn(&Series) -> Option<f64>| Column {
         over: over.to_owned(),

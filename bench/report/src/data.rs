@@ -3,7 +3,7 @@
 use fathom_metrics::{Bounds, Estimate};
 use serde::{Deserialize, Serialize};
 
-/// A table of measured numbers beside the paper's.
+/// A table of measured numbers, with the paper's numbers for comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// Headings of all columns except the first.
@@ -28,17 +28,17 @@ impl Row {
     }
 }
 
-/// A measured number and the paper's.
+/// A measured number, with the paper's number for comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Measured number over the seeds; `None` if not measured.
+    /// Measured number over the seeds; `None` if it was not measured.
     pub ours: Option<Estimate>,
-    /// Paper's number as printed; `None` if the paper has none.
+    /// Number in the paper, as printed; `None` if the paper has none.
     pub paper: Option<String>,
 }
 
 impl Entry {
-    /// Creates an entry. `paper` is empty if the paper has no number.
+    /// Creates an entry. `paper` is empty if the paper has no such number.
     pub fn new(ours: Option<Estimate>, paper: &str) -> Self {
         Self { ours, paper: (!paper.is_empty()).then(|| paper.to_owned()) }
     }
@@ -56,7 +56,7 @@ pub struct Figure {
 }
 
 /// Minimum ratio of the largest to the smallest value of a parameter at which its axis is
-/// logarithmic. On a linear axis all values except the largest would lie at the left edge.
+/// logarithmic. On a linear axis, all values except the largest would lie close to the left edge.
 pub const DECADE: f64 = 10.0;
 
 /// An axis of a figure.
@@ -68,10 +68,10 @@ pub struct Axis {
     pub log: bool,
     /// First and last value shown; `None` for the range of the points.
     pub range: Option<(f64, f64)>,
-    /// Bounds of the measure; intervals are not drawn beyond them.
+    /// Bounds of the measure. Intervals are not drawn beyond these bounds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bounds: Bounds,
-    /// Whether a logarithmic axis has a place for zero, before its smallest value.
+    /// Whether a logarithmic axis has a separate position for zero, before its smallest value.
     #[serde(default, skip_serializing_if = "is_default")]
     pub with_zero: bool,
 }
@@ -97,8 +97,8 @@ impl Axis {
         Self { log: true, ..Self::linear(label) }
     }
 
-    /// Returns the axis that suits the values of a parameter. The axis is logarithmic if they span
-    /// [`DECADE`] or more, with a place for zero if one of them is zero.
+    /// Returns the axis that suits the values of a parameter. The axis is logarithmic if the values
+    /// span [`DECADE`] or more. It has a position for zero if one of the values is zero.
     pub fn suiting(label: impl Into<String>, values: &[f64]) -> Self {
         let positive = || values.iter().copied().filter(|value| *value > 0.0 && value.is_finite());
         let (low, high) =
@@ -112,7 +112,7 @@ impl Axis {
         Self { bounds, ..self }
     }
 
-    /// Returns both ends of an interval as drawn, cut at the bounds of the measure.
+    /// Returns both ends of an interval as they are drawn, cut at the bounds of the measure.
     pub(crate) fn ends(&self, mean: f64, half: f64) -> (f64, f64) {
         self.bounds.cut(mean, (mean - half, mean + half)).0
     }
@@ -128,9 +128,10 @@ impl Axis {
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// Points; means if there are several seeds.
+    /// Points of the curve. With several seeds, these are means.
     pub points: Vec<(f64, f64)>,
-    /// Half-widths of the 95% confidence intervals of the points' y, if there are several seeds.
+    /// Half-widths of the 95% confidence intervals of the points' y values; `None` with a single
+    /// seed.
     pub spread: Option<Vec<f64>>,
     /// Whether points are drawn as marks without lines between them.
     pub scatter: bool,

@@ -14,7 +14,7 @@ pub enum Value {
     Whole(i64),
     /// A floating-point number.
     Number(f64),
-    /// No value: not measured, or not applicable to the row.
+    /// No value, because it was not measured or does not apply to the row.
     Missing,
 }
 
@@ -31,7 +31,7 @@ impl Value {
         whole.or_else(number).unwrap_or_else(|| Self::Text(text.to_owned()))
     }
 
-    /// Returns the value as text; a missing one is empty.
+    /// Returns the value as text. The text of a missing value is empty.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -57,7 +57,7 @@ impl From<u64> for Value {
 /// A row of column names and values.
 pub type Record = Vec<(String, Value)>;
 
-/// A table of typed columns. Column names include the unit.
+/// A table of typed columns. The names of the columns include the units.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dataset {
     names: Vec<String>,
@@ -66,7 +66,7 @@ pub struct Dataset {
 
 impl Dataset {
     /// Builds a dataset from rows that may have different columns. Columns are ordered by first
-    /// appearance; a value is missing if its row lacks the column.
+    /// appearance. A value is missing if its row lacks the column.
     pub fn new(records: Vec<Record>) -> Self {
         let mut names: Vec<String> = Vec::new();
         let mut rows = Vec::with_capacity(records.len());
@@ -101,7 +101,7 @@ impl Dataset {
         &self.names
     }
 
-    /// Returns the rows: a value for each column.
+    /// Returns the rows. Each has a value for each column.
     pub fn rows(&self) -> &[Vec<Value>] {
         &self.rows
     }
@@ -137,7 +137,7 @@ impl Kind {
             (Self::Whole, Self::Whole) => Self::Whole,
             _ => Self::Number,
         };
-        // A column without values counts as numbers, because measures are numbers.
+        // A column without values counts as a column of numbers, because measures are numbers.
         values.filter_map(of).reduce(wider).unwrap_or(Self::Number)
     }
 }

@@ -1,4 +1,4 @@
-//! Tables as cells of text and as lines for a terminal.
+//! Tables as cells of text, and as lines for a terminal.
 
 use std::borrow::Cow;
 
@@ -12,17 +12,18 @@ pub const NOTHING: &str = "-";
 /// Maximum width of a line of a row label, in characters.
 const LABEL: usize = 34;
 
-/// Upper bounds in pixels: the width of a character (digits of the widest common system font at 16
-/// pixels are 10.2), the padding of a cell, and the column of labels, which the style of pages
-/// makes at least 9 letters wide.
+/// Upper bounds in pixels: the width of a character, the padding of a cell, and the width of the
+/// column of labels. Digits of the widest common system font at 16 pixels are 10.2 pixels wide. The
+/// style of pages makes the column of labels at least 9 letters wide.
 const CHARACTER: f64 = 10.2;
 const PADDING: f64 = 26.0;
 const LEAST_LABEL: f64 = 144.0;
-/// Margins of a page beside a table, in pixels.
+/// Total width in pixels of the margins on both sides of a table.
 const MARGINS: f64 = 34.0;
 /// Maximum width of a page in pixels (`page.rs`).
 const WIDEST: f64 = 960.0;
-/// Window widths below which the hint of a table is shown (`page.rs` has a rule for each).
+/// Window widths in pixels below which the hint of a table is shown. `page.rs` has a rule for each
+/// of them.
 const WINDOWS: [f64; 4] = [480.0, 640.0, 800.0, WIDEST];
 /// Hint over a table that must be scrolled.
 const HINT: &str = "Swipe or scroll the table sideways for more columns.";
@@ -34,14 +35,14 @@ pub struct Grid {
     pub corner: String,
     /// Row labels.
     pub labels: Vec<String>,
-    /// Columns beside the labels.
+    /// Columns to the right of the labels.
     pub columns: Vec<Column>,
 }
 
 /// A column with two lines of heading.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
-    /// Upper heading, shared by neighbouring columns with the same text; empty if there is none.
+    /// Upper heading, which neighbouring columns with the same text share. Empty if there is none.
     pub over: String,
     /// Lower heading, directly over the cells.
     pub name: String,
@@ -50,7 +51,7 @@ pub struct Column {
 }
 
 impl From<&Table> for Grid {
-    /// Lists our numbers, and beside them the paper's numbers if it has any.
+    /// Lists our numbers, each followed by the paper's numbers if the table has any.
     fn from(table: &Table) -> Self {
         let mut columns = Vec::new();
         for (i, head) in table.columns.iter().enumerate() {
@@ -103,7 +104,7 @@ impl Grid {
     }
 
     /// Formats the table in lines of at most `width` characters, unless a single column is wider.
-    /// Columns that do not fit go into a block below.
+    /// Columns that do not fit go into a further block below.
     pub fn text(&self, width: usize) -> String {
         let labels: Vec<Vec<String>> =
             self.labels.iter().map(|label| wrapped(label, LABEL)).collect();
@@ -132,8 +133,8 @@ impl Grid {
         corner + &blocks.join("\n")
     }
 
-    /// Formats the table for a page. If the table is wider than the page, a line over it says that
-    /// it can be scrolled.
+    /// Formats the table for a page. If the table is wider than the page, a line above the table
+    /// says that it can be scrolled.
     pub fn html(&self) -> Markup {
         html! {
             (swipe_hint(self.width()))
@@ -141,8 +142,8 @@ impl Grid {
         }
     }
 
-    /// Returns the width in pixels with all cells broken as far as possible; never less than any
-    /// browser needs.
+    /// Returns the width in pixels if all cells are broken as far as possible. The result is at
+    /// least as large as the width in any browser.
     fn width(&self) -> f64 {
         let of = |chars: usize| chars as f64 * CHARACTER;
         let label = self
@@ -223,8 +224,8 @@ fn unbroken(cell: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the hint over a table of this width, shown only in narrower windows. Tables that fit on
-/// every telephone have no hint.
+/// Returns the hint above a table of this width. It is shown only in narrower windows. Tables that
+/// fit on every telephone have no hint.
 fn swipe_hint(width: f64) -> Markup {
     let needed = width + MARGINS;
     let class = match WINDOWS.iter().find(|window| needed <= **window) {
@@ -248,7 +249,7 @@ fn column_width(column: &Column) -> usize {
     column.cells.iter().chain([&column.name]).map(|text| chars(text)).max().unwrap_or(0)
 }
 
-/// Returns the width of columns side by side with two spaces between them.
+/// Returns the width of several columns with two spaces between them.
 fn group_width(over: &str, columns: &[&Column]) -> usize {
     let own: usize = columns.iter().map(|column| column_width(column) + 2).sum();
     own.saturating_sub(2).max(chars(over))

@@ -3,14 +3,14 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `data.rs` | a [`Figure`] and its curves, a [`Table`] with a paper's numbers beside ours |
+//! | `data.rs` | a [`Figure`] and its curves; a [`Table`] of our numbers and a paper's numbers |
 //! | `dataset.rs` | typed columns for programs: CSV and Parquet |
 //! | `rows.rs` | typed columns, written in pieces |
 //! | `grid.rs` | a table as cells of text, for a terminal and for HTML |
 //! | `curves.rs` | a figure as cells of text, and the ranges of its axes |
 //! | `plot.rs`, `pen.rs` | a figure as SVG: for pages in light and dark mode, and as a file |
 //! | `whiskers.rs` | one dot with its interval per row |
-//! | `saved.rs` | figures on pages: one plot or small multiples, with links to save them |
+//! | `saved.rs` | figures on pages: one plot or several panels, with links to save them |
 //! | `scale.rs`, `clip.rs` | axes and their round values; clipping of lines |
 //! | `unit.rs` | units that suit the size of a number |
 //! | `page.rs` | common parts of all HTML pages |

@@ -38,8 +38,8 @@ pub fn page(title: &str, style: &str, body: &Markup) -> String {
     page.into_string() + "\n"
 }
 
-/// Makes any text safe for a terminal. Characters that move the cursor, change colours, ring the
-/// bell or reverse the writing direction are escaped, and so are line ends, so the result is one
+/// Makes any text safe for a terminal. Escapes characters that move the cursor, change colours,
+/// ring the bell or reverse the writing direction. Also escapes line ends, so the result is one
 /// line.
 pub fn plain(text: &str) -> Cow<'_, str> {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,11 +1,11 @@
-//! Visual styles of curves on pages: each curve number has its own combination of colour, dashes
-//! and mark. Colours are CSS variables, so that pages work in light and dark mode; standalone
+//! Visual styles of curves on pages. Each curve number has its own combination of colour, dashes
+//! and mark. Colours are CSS variables, so that pages work in light and dark mode. Standalone
 //! drawings use the light colours.
 
 use std::fmt::Write;
 
-/// Colours in light and in dark mode. Colour-blind readers can distinguish neighbours on either
-/// background.
+/// Colours in light and in dark mode. Colour-blind readers can distinguish neighbouring colours on
+/// either background.
 const COLOURS: [(&str, &str); 12] = [
     ("#0072b2", "#5ab4e8"),
     ("#d55e00", "#ff8a4c"),
@@ -20,7 +20,7 @@ const COLOURS: [(&str, &str); 12] = [
     ("#008b94", "#4fd3dc"),
     ("#334a9e", "#94a8f0"),
 ];
-/// Dashes: none, long, dotted, and two mixed ones.
+/// Dash patterns: none, long, dotted, and two mixed patterns.
 const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "12 3 2 3 2 3"];
 /// Colour of reference curves in the background, in light and dark mode.
 const GREY: (&str, &str) = ("#8a8a8a", "#8f8f96");
@@ -30,11 +30,11 @@ const LINES: (&str, &str) = ("#e1e1e1", "#3a3a40");
 /// Visual style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pen {
-    /// Style of the curve with this number; sixty styles differ.
+    /// Style of the curve with this number. Sixty numbers have different styles.
     Of(usize),
-    /// Reference curve in the background.
+    /// Style of a reference curve in the background.
     Grey,
-    /// Second kind of background curve: a bound, or an unreachable ideal.
+    /// Style of a second kind of background curve: a bound, or an ideal that cannot be reached.
     Dotted,
 }
 
@@ -49,7 +49,7 @@ impl Pen {
         }
     }
 
-    /// Returns the dashes; empty for a solid line.
+    /// Returns the dash pattern, which is empty for a solid line.
     pub(crate) fn dashes(self) -> &'static str {
         match self {
             Self::Of(i) => DASHES[(i + i / COLOURS.len()) % DASHES.len()],
@@ -58,7 +58,7 @@ impl Pen {
         }
     }
 
-    /// Returns the shape of the mark, one of five.
+    /// Returns the shape of the mark, which is one of five shapes.
     pub(crate) fn mark(self) -> usize {
         match self {
             Self::Of(i) => i % 5,
@@ -90,7 +90,8 @@ pub(crate) fn variables() -> String {
     format!(":root{{{}}}@media(prefers-color-scheme:dark){{:root{{{}}}}}", of(|c| c.0), of(|c| c.1))
 }
 
-/// Converts a drawing to a standalone one: a size in pixels, no variables, dark letters on white.
+/// Converts a drawing to a standalone one. It has a size in pixels, no variables, and dark letters
+/// on white.
 pub(crate) fn alone(svg: &str) -> String {
     let mut text = String::with_capacity(svg.len());
     let mut rest = svg;

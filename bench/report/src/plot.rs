@@ -1,5 +1,5 @@
-//! A figure as SVG: inside a page it follows the page's colours in light and dark mode; as a file it
-//! has dark letters on white.
+//! A figure as SVG. Inside a page, it follows the page's colours in light and dark mode. As a file,
+//! it has dark letters on white.
 
 use std::fmt::Write;
 
@@ -11,17 +11,17 @@ use crate::data::{Axis, Figure, Series};
 use crate::pen::{Pen, alone, behind};
 use crate::scale::{Scale, number};
 
-/// Curves with at most this many points have a mark and an interval bar at each point; other curves
-/// have a band.
+/// Maximum number of points for which a curve has a mark and an interval bar at each point. Other
+/// curves have a band.
 const MARKED: usize = 40;
-/// Maximum number of points drawn per cloud; more could not be distinguished.
+/// Maximum number of points drawn per cloud. More points could not be distinguished.
 const CLOUD: usize = 2_000;
-/// Font size in pixels; a character is about half as wide.
+/// Font size in pixels. A character is about half as wide.
 const LETTER: f64 = 14.0;
 /// Height of a legend line in pixels.
 const LEGEND_LINE: f64 = 22.0;
 
-/// Drawing size in pixels; pages scale it.
+/// Size of a drawing in pixels. Pages scale the drawing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) width: f64,
@@ -35,8 +35,8 @@ const WHOLE: Size = Size { width: 560.0, height: 340.0, ticks: (7, 6) };
 /// Size of one of several panels.
 pub(crate) const PANEL: Size = Size { width: 320.0, height: 210.0, ticks: (5, 4) };
 
-/// Draws a standalone figure, with a legend below it if it has several curves; returns `None` if
-/// there is nothing to draw.
+/// Draws a standalone figure. If the figure has several curves, a legend is below it. Returns
+/// `None` if there is nothing to draw.
 pub fn plot(figure: &Figure) -> Option<String> {
     let pens: Vec<Pen> = (0..figure.series.len()).map(Pen::Of).collect();
     plot_with(figure, &pens)
@@ -120,11 +120,11 @@ pub(crate) fn text(x: f64, y: f64, anchor: &str, words: &str) -> Markup {
     html! { text x=(format!("{x:.1}")) y=(format!("{y:.1}")) text-anchor=(anchor) fill="currentColor" { (words) } }
 }
 
-/// Width of a digit relative to the font size; digits of common system fonts are 0.55 to 0.64 wide.
+/// Width of a digit relative to the font size. Digits of common system fonts are 0.55 to 0.64 wide.
 const DIGIT: f64 = 0.64;
 
-/// Draws a number below its place on an axis, shifted if necessary to stay within a drawing of
-/// width `width`.
+/// Draws a number below its position on an axis. Shifts the number if necessary, so that it stays
+/// within a drawing of width `width`.
 pub(crate) fn tick(x: f64, y: f64, words: &str, width: f64) -> Markup {
     let half = 0.5 * DIGIT * LETTER * words.chars().count() as f64;
     text(x.clamp(half.min(0.5 * width), (width - half).max(0.5 * width)), y, "middle", words)
@@ -136,7 +136,8 @@ pub(crate) fn line((x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, wid
     html! { path d=(d) stroke=(colour) stroke-width=(width) fill="none" {} }
 }
 
-/// Draws a label in the available room; letters get narrower, down to two thirds.
+/// Draws a label in the available room. If there is too little room, the letters become narrower,
+/// down to two thirds.
 fn label(x: f64, y: f64, anchor: &str, words: &str, room: f64) -> Markup {
     let needs = 0.53 * LETTER * words.chars().count() as f64;
     let size = (LETTER * (room / needs).clamp(0.66, 1.0) * 10.0).round() / 10.0;
@@ -216,7 +217,8 @@ pub(crate) fn mark((x, y): (f64, f64), r: f64, colour: &str, shape: usize) -> Ma
     html! { path d=(d) fill=(colour) {} }
 }
 
-/// Draws the intervals of a curve: a bar at each point if there are few points, otherwise a band.
+/// Draws the intervals of a curve: a bar at each point if there are few points, and a band
+/// otherwise.
 fn intervals(
     frame: &Frame,
     axis: &Axis,
@@ -227,7 +229,7 @@ fn intervals(
 ) -> Markup {
     let (series, spread) = of;
     let inside = |y: f64| y.clamp(sight.y.0, sight.y.1);
-    // If the axis has no place for the lower end, the interval extends to the axis.
+    // If the axis has no position for the lower end, the interval extends to the axis.
     let ends: Vec<(f64, f64, f64)> = (series.points.iter().zip(spread))
         .filter(|((_, mean), half)| half.is_finite() && frame.y.place(*mean).is_some())
         .filter_map(|(p, half)| {
@@ -309,7 +311,7 @@ impl Legend {
     }
 }
 
-/// Shortens a name to at most `most` characters, ending in an ellipsis if shortened.
+/// Shortens a name to at most `most` characters. A shortened name ends with an ellipsis.
 pub(crate) fn shortened(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();

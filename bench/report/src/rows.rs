@@ -1,5 +1,5 @@
-//! A table written in pieces, for results too large for memory. CSV is here; `fathom-parquet`
-//! writes Parquet.
+//! A table written in pieces, for results that are too large for memory. This module writes CSV,
+//! and `fathom-parquet` writes Parquet.
 
 use std::io::{self, Write};
 
@@ -7,8 +7,8 @@ use crate::dataset::{Kind, Value, csv_line};
 
 /// Destination for rows as they arrive.
 pub trait RowWriter {
-    /// Writes a piece. Every row has a value for each column, either missing or of the column's
-    /// kind.
+    /// Writes a piece. Every row has a value for each column. The value is missing or of the
+    /// column's kind.
     ///
     /// # Errors
     /// Returns errors of the destination and of the format.
@@ -16,8 +16,7 @@ pub trait RowWriter {
 
     /// Finishes the output.
     ///
-    /// # Errors
-    /// Returns errors as [`RowWriter::write`] does.
+    /// Returns the same errors as [`RowWriter::write`].
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 

@@ -1,4 +1,5 @@
-//! Downloads embedded in a page: each plot as SVG and its numbers as CSV. Also small multiples.
+//! Downloads embedded in a page: each plot as SVG, with its numbers as CSV. Also figures of several
+//! panels.
 
 use std::fmt::Write;
 
@@ -9,7 +10,8 @@ use crate::data::{Figure, Series};
 use crate::pen::{Pen, alone};
 use crate::plot::{PANEL, draw, plot_with};
 
-/// Maximum number of curves in one plot; with more, each curve gets a panel.
+/// Maximum number of curves in one plot. If a figure has more curves, each curve gets its own
+/// panel.
 pub const MOST_CURVES: usize = 5;
 
 /// Formats a cell of CSV (RFC 4180).
@@ -59,7 +61,7 @@ fn file(name: &str) -> String {
     name.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// Returns a drawing with its name for screen readers and links to save the drawing and its
+/// Returns a drawing with its name for screen readers, and with links that save the drawing and its
 /// numbers.
 pub fn shown(title: &str, drawing: &str, csv: &str) -> Markup {
     html! {
@@ -83,9 +85,9 @@ fn links(title: &str, drawing: Option<&str>, csv: Option<&str>) -> Markup {
     }
 }
 
-/// Returns a figure for a page; empty if there is nothing to draw. Up to [`MOST_CURVES`] curves
-/// share one plot. More curves get a panel each, with the first curve in grey for reference. Curves
-/// keep their pens in either form.
+/// Returns a figure for a page. The text is empty if there is nothing to draw. Up to
+/// [`MOST_CURVES`] curves share one plot. More curves get a panel each, with the first curve in
+/// grey for reference. Curves keep their pens in either form.
 pub fn figure(title: &str, figure: &Figure) -> Markup {
     let pens: Vec<Pen> = (0..figure.series.len()).map(Pen::Of).collect();
     figure_with(title, figure, &pens)

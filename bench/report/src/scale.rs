@@ -1,33 +1,33 @@
-//! Axes: positions of values and choice of round values.
+//! Axes: positions of values, and choice of round values.
 
 use fathom_metrics::{Bounds, Estimate, significant};
 
 /// Fraction of a logarithmic axis between zero and the smallest value.
 const ZERO: f64 = 0.12;
 
-/// A linear or logarithmic axis. Plot coordinates are the values or their decimal logarithms; see
+/// A linear or logarithmic axis. Plot coordinates are the values or their decimal logarithms. See
 /// [`Scale::place`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
     low: f64,
     high: f64,
     log: bool,
-    /// Whether the quantity is an integer, so that its round values are too.
+    /// Whether the quantity is an integer, so that its round values are integers, too.
     whole: bool,
-    /// Coordinate of zero on a logarithmic axis with a place for zero.
+    /// Coordinate of zero on a logarithmic axis; `None` if the axis has no position for zero.
     zero: Option<f64>,
 }
 
 impl Scale {
-    /// Creates an axis from a lower to an upper value; returns `None` if the range is empty or a
-    /// logarithmic axis does not start above zero.
+    /// Creates an axis from a lower to an upper value. Returns `None` if the range is empty, or if
+    /// a logarithmic axis would not start above zero.
     pub(crate) fn new((low, high): (f64, f64), log: bool) -> Option<Self> {
         let sound = low.is_finite() && high.is_finite() && low < high && (!log || low > 0.0);
         sound.then_some(Self { low, high, log, whole: false, zero: None })
     }
 
-    /// Adds a place for zero, which has no logarithm: [`ZERO`] of the axis before its smallest
-    /// value.
+    /// Adds a position for zero, which has no logarithm. This position lies before the smallest
+    /// value, by [`ZERO`] of the axis.
     pub(crate) fn with_zero(self) -> Self {
         let (low, high) = self.ends();
         Self { zero: self.log.then_some(low - ZERO * (high - low)), ..self }
@@ -38,7 +38,7 @@ impl Scale {
         Self { whole: true, ..self }
     }
 
-    /// Returns the coordinate of a value; `None` if it has none.
+    /// Returns the coordinate of a value; `None` if the value has none.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         if value == 0.0 && self.zero.is_some() {
             return self.zero;
@@ -67,11 +67,11 @@ impl Scale {
     fn linear_ticks(&self, most: usize) -> Vec<f64> {
         let rough = (self.high - self.low) / most.max(2) as f64;
         let power = 10f64.powf(rough.log10().floor());
-        // Take the first step that is coarse enough; 50 always is.
+        // Take the first step that is coarse enough. The step of 50 always is.
         let within = |step: f64| {
             let (from, to) =
                 ((self.low / step - 1e-9).ceil() as i64, (self.high / step + 1e-9).floor() as i64);
-            // Dividing by ten is exact, but multiplying by a tenth is not.
+            // Dividing by ten is exact, but multiplying by a tenth is not exact.
             let at =
                 |i: i64| if step < 1.0 { i as f64 / (1.0 / step).round() } else { i as f64 * step };
             (from..=to).map(at).collect::<Vec<f64>>()
@@ -83,7 +83,8 @@ impl Scale {
             .unwrap_or_default()
     }
 
-    /// Returns decades and round values between them, as many as fit; `None` if fewer than two fit.
+    /// Returns decades, with as many round values between them as fit. Returns `None` if fewer than
+    /// two values fit.
     fn log_ticks(&self, most: usize) -> Option<Vec<f64>> {
         let (low, high) = (self.low.log10(), self.high.log10());
         let decades = low.floor() as i32..=high.ceil() as i32;
@@ -146,15 +147,15 @@ pub fn estimate_within(e: &Estimate, bounds: &Bounds) -> String {
     let ((low, high), true) = bounds.cut(e.mean, (e.mean - half, e.mean + half)) else {
         return estimate(e);
     };
-    // Enough decimals to show both the interval's half-width and the mean to two digits.
+    // Use enough decimals to show both the half-width of the interval and the mean to two digits.
     let digits = |of: f64| (1 - of.abs().log10().floor() as i32).clamp(0, 9) as usize;
     let decimals = digits(half).max(if e.mean == 0.0 { 0 } else { digits(e.mean) });
     format!("{:.decimals$} ({low:.decimals$} to {high:.decimals$})", e.mean)
 }
 
-/// Formats numbers that stand side by side. With `log`, each has three significant digits.
-/// Otherwise all have the same number of decimals: none if all are integers, else enough to show a
-/// thousandth of the largest.
+/// Formats numbers that are shown next to each other. With `log`, each number has three significant
+/// digits. Otherwise, all numbers have the same number of decimals: none if all are integers, or
+/// enough to show a thousandth of the largest number.
 pub(crate) fn side_by_side(
     values: impl Iterator<Item = f64> + Clone,
     log: bool,

@@ -10,11 +10,11 @@ use crate::scale::number;
 pub struct Unit {
     /// Name of the unit.
     pub name: &'static str,
-    /// Factor by which numbers in the measure's own unit are multiplied.
+    /// Factor that converts numbers from the measure's own unit to this unit.
     pub factor: f64,
 }
 
-/// Units, each with the smallest size for which it is used, in the measure's own unit. Times are in
+/// Units, each with the smallest size in the measure's own unit for which it is used. Times are in
 /// minutes only from 10 min on, because 282 s is easier to compare with 30 s than 4.7 min is.
 const RATES: [(f64, Unit); 3] = [
     (1e9, Unit { name: "Gbps", factor: 1e-9 }),

@@ -1,4 +1,4 @@
-//! One dot with its interval per row: the result of a comparison at a glance.
+//! A dot with its interval in each row, which shows the result of a comparison at a glance.
 
 use maud::html;
 
@@ -10,7 +10,7 @@ use crate::saved::cell;
 use crate::scale::{Scale, number};
 
 const WIDTH: f64 = 520.0;
-/// Height of a row: its name, and the dot below the name.
+/// Height of a row in pixels: its name, and the dot below the name.
 const ROW: f64 = 50.0;
 const LEFT: f64 = 12.0;
 const TOP: f64 = 34.0;
@@ -22,13 +22,13 @@ const NAME: usize = 36;
 pub struct Whisker {
     /// Name of the row.
     pub name: String,
-    /// Position of the dot; `None` for no dot.
+    /// Position of the dot; `None` if the row has no dot.
     pub value: Option<f64>,
     /// Both ends of the interval.
     pub interval: Option<(f64, f64)>,
-    /// Single values behind the mean.
+    /// Single values from which the mean was computed.
     pub samples: Vec<f64>,
-    /// Text at the right of the name.
+    /// Text to the right of the name.
     pub note: String,
     /// Visual style.
     pub pen: Pen,
@@ -82,7 +82,7 @@ impl Whiskers {
                 @for (i, row) in self.rows.iter().enumerate() {
                     @let (top, y) = (TOP + ROW * i as f64 + 8.0, TOP + ROW * i as f64 + 27.0);
                     @let colour = row.pen.colour();
-                    // Vertical lines leave room for the text of each row.
+                    // Vertical lines are interrupted at the text of each row.
                     @for x in scale.ticks(7).into_iter().filter_map(at) {
                         (line((x, y - 12.0), (x, y + 12.0), &behind, 1.0))
                     }
@@ -129,7 +129,7 @@ impl Whiskers {
     }
 }
 
-/// Returns the anchor of a text at this position that keeps it within the drawing.
+/// Returns the text anchor with which a text at this position stays within the drawing.
 fn anchor(x: f64) -> &'static str {
     match x / WIDTH {
         part if part < 0.25 => "start",

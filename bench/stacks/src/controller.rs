@@ -13,13 +13,13 @@ use crate::stack::Stack;
 /// checked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ControllerSpec {
-    /// A stack's own controller of this name, written `native:cubic`.
+    /// One of the stack's own controllers, written `native:cubic`.
     Native(String),
-    /// One of ours with its options, such as `sync:floor=1ms`.
+    /// One of our controllers with its options, such as `sync:floor=1ms`.
     Fathom(String),
 }
 
-/// Written before the name of a stack's own controller.
+/// Prefix of the name of a stack's own controller.
 const NATIVE: &str = "native:";
 
 impl ControllerSpec {
@@ -48,22 +48,23 @@ impl fmt::Display for ControllerSpec {
     }
 }
 
-/// A congestion controller: one of ours or one of the stack's own.
+/// A congestion controller: one of ours, or one of the stack's own controllers.
 #[derive(Clone, Debug)]
 pub enum Controller {
-    /// One of our controllers, through the stack's plug-in.
+    /// One of our controllers, which runs through the stack's plug-in.
     Fathom(Arc<dyn ControllerConfig>),
-    /// The stack's own controller of this name, on the unmodified stack: no extension is offered.
+    /// The stack's own controller of this name. It runs on the unmodified stack, which offers no
+    /// extension.
     Native(&'static str),
 }
 
-/// Reason why a stack does not run a controller. Each message is one line.
+/// Reason why a stack cannot run a controller. Each message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ControllerError {
-    /// None of ours has this name, or an option is invalid.
+    /// None of our controllers has this name, or an option is invalid.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The stack has no controller of this name of its own.
+    /// The stack itself has no controller of this name.
     #[error(
         "{stack} has no native controller '{}'; its native controllers are {}",
         name.escape_debug(),
@@ -82,9 +83,9 @@ pub enum ControllerError {
         elsewhere.map_or(String::new(), |stack| format!(" on {stack}"))
     )]
     NativeUnmarked {
-        /// The name that was given.
+        /// The name that was given without `native:`.
         name: String,
-        /// Stack that has the controller, if the chosen one lacks it.
+        /// A stack that has the controller; `None` if the chosen stack has it.
         elsewhere: Option<Stack>,
     },
     /// The stack or its plug-in cannot run the controller as configured.
@@ -104,9 +105,8 @@ impl From<ControllerError> for Invalid {
 impl Controller {
     /// Parses a spec such as `sync:floor=1ms` or `native:cubic`.
     ///
-    /// # Errors
-    /// Returns an error if none of ours, or none of the stack's own, has this name and these
-    /// options.
+    /// Returns an error if neither our controllers nor the stack's own controllers include one with
+    /// this name and these options.
     pub fn read(spec: &str, stack: Stack) -> Result<Self, ControllerError> {
         let name = match ControllerSpec::from(spec) {
             ControllerSpec::Fathom(_) => {
@@ -116,8 +116,8 @@ impl Controller {
         };
         let natives = stack.natives();
         let named = natives.iter().find(|native| **native == name);
-        // Accept one name on all stacks: each stack has its own version of BBR and its own name for
-        // Reno.
+        // Accept the same name on all stacks, because each stack has its own version of BBR and its
+        // own name for Reno.
         let alike = || natives.iter().find(|native| is_like(&name, native));
         match named.or_else(alike) {
             Some(native) => Ok(Self::Native(native)),
@@ -125,7 +125,8 @@ impl Controller {
         }
     }
 
-    /// Returns Reno, for runs whose queues stay empty, where the choice does not matter.
+    /// Returns Reno. It is for runs whose queues stay empty, so that the choice of the controller
+    /// does not matter.
     ///
     /// # Errors
     /// Returns the errors of [`Controller::read`].
@@ -134,15 +135,15 @@ impl Controller {
     }
 
     /// Returns whether this stack needs a shaping socket to set packet sizes or to delay packets as
-    /// the controller requires. Without this socket, noq turns a delay into a pacing rate. quiche
-    /// sets sizes and pace in its own code and has no such socket.
+    /// the controller requires. Without a shaping socket, noq turns a delay into a pacing rate.
+    /// quiche sets packet sizes and pacing in its own code and has no shaping socket.
     pub fn needs_shaping(&self, stack: Stack) -> bool {
         let Self::Fathom(config) = self else { return false };
         stack.on_rustls() && (config.required().pacing || config.required().datagram)
     }
 
-    /// Returns whether the same seed gives the same packets on `stack`. It does for ours; some stacks
-    /// seed their own controllers from the operating system.
+    /// Returns whether the same seed gives the same packets on `stack`. This is the case for our
+    /// controllers. Some stacks seed their own controllers from the operating system.
     pub fn is_repeatable(&self, stack: Stack) -> bool {
         !matches!(self, Self::Native(name) if stack.is_unseeded(name))
     }
@@ -165,7 +166,7 @@ fn natives(stack: Stack) -> String {
 }
 
 /// Returns whether `name` means a stack's own controller `native` on all stacks: `bbr` means bbr,
-/// bbr2 or bbr3; `reno` and `new-reno` mean each other.
+/// bbr2 or bbr3, and `reno` and `new-reno` mean the same controller.
 fn is_like(name: &str, native: &str) -> bool {
     match name {
         "bbr" => native
@@ -176,7 +177,8 @@ fn is_like(name: &str, native: &str) -> bool {
     }
 }
 
-/// Returns the error for a spec, which says if the name is that of a stack's own controller.
+/// Returns the error for an invalid spec. The error tells whether the name is that of a stack's own
+/// controller.
 fn unmarked(error: SpecError, stack: Stack) -> ControllerError {
     let SpecError::UnknownController { given: name } = &error else { return error.into() };
     let has = |stack: &&Stack| stack.natives().contains(&name.as_str());

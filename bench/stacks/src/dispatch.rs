@@ -1,4 +1,4 @@
-//! Work on a stack that the user chose, with the stack's own types.
+//! Work on a stack that the user chose, with the types of this stack.
 
 #[cfg(feature = "quiche")]
 use crate::settings::BoringTls;

@@ -1,5 +1,5 @@
-//! Implements the traits for a stack with quinn's interface. Compiled once per such stack: `super`
-//! names the stack's types and has the differences.
+//! Implementation of the traits for a stack with quinn's interface. This file is compiled once per
+//! such stack. `super` names the stack's types and handles the differences between the stacks.
 
 use std::future::Future;
 use std::io;
@@ -30,7 +30,7 @@ use crate::traits::{
     DeliveryError, EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
 };
 
-/// Configuration from which connections under one controller start.
+/// Configuration with which connections under one controller start.
 enum Share {
     Client(ClientPlugin),
     Server(ServerPlugin),
@@ -187,7 +187,7 @@ impl Endpoint {
     }
 }
 
-/// Returns a window as a QUIC integer, at most the largest one.
+/// Returns a window as a QUIC integer. A window that is too large becomes the largest QUIC integer.
 fn window_size(bytes: u64) -> stack::VarInt {
     stack::VarInt::from_u64(bytes).unwrap_or(stack::VarInt::MAX)
 }
@@ -258,7 +258,7 @@ impl traits::Endpoint for Endpoint {
     ) -> Result<Connecting, ConnectError> {
         let mut transport = self.transport();
         if let Some(rtt) = initial_rtt {
-            // RFC 9002 §6.2.2. noq paces by this value, also in 0-RTT.
+            // The initial RTT of RFC 9002 §6.2.2. noq paces by this value, also in 0-RTT.
             transport.initial_rtt(rtt);
         }
         let (config, monitor) = match self.shares.first() {

@@ -1,4 +1,4 @@
-//! QUIC stacks behind one set of traits. Only this crate knows the stacks: the laboratory, the
+//! QUIC stacks behind a common set of traits. Only this crate knows the stacks. The laboratory, the
 //! server, the load generator and the interop endpoint use the traits.
 //!
 //! | file | contents |
@@ -9,16 +9,19 @@
 //! | `traits.rs` | traits of endpoints, connection attempts, connections and HTTP/3 streams |
 //! | `settings.rs` | settings of an endpoint |
 //! | `native.rs` | observing a stack's own controller from outside |
-//! | `quinn.rs`, `noq.rs` | differences of the two: names, numbers, controller signatures |
-//! | `endpoint.rs`, `watched.rs` | traits and watched controllers of both; compiled per stack |
-//! | `prioritised.rs`, `zeros.rs` | HTTP/3 with stream priorities for both; copy-free bodies |
+//! | `quinn.rs`, `noq.rs` | differences between quinn and noq: names, numbers, signatures of
+//! controllers |
+//! | `endpoint.rs`, `watched.rs` | traits and watched controllers of quinn and noq; compiled for
+//! each stack |
+//! | `prioritised.rs`, `zeros.rs` | HTTP/3 with stream priorities for quinn and noq; bodies without
+//! copies |
 //! | `quiche.rs`, `quiche/` | quiche and its driver |
 //!
 //! quiche does no I/O and has its own TLS. `quiche.rs` and `quiche/` drive it on the traits of
 //! [`fathom_netsim::runtime`].
 
-// `endpoint.rs`, `watched.rs` and the files of `quiche/` are deliberately loaded twice, once on
-// each stack's types.
+// `endpoint.rs`, `watched.rs` and the files of `quiche/` are deliberately loaded twice, each time
+// with the types of another stack.
 #![allow(clippy::duplicate_mod)]
 
 mod controller;

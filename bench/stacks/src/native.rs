@@ -1,4 +1,4 @@
-//! Observes a stack's own controller from outside, so that its window can be plotted beside ours.
+//! Observes a stack's own controller from outside, so that its window can be plotted next to ours.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct NativeMonitor {
 }
 
 impl NativeMonitor {
-    /// Returns how often the window fell at a loss or mark.
+    /// Returns how often the window was reduced because of a loss or mark.
     pub fn reductions(&self) -> u64 {
         self.reductions.load(Ordering::Relaxed)
     }
@@ -33,7 +33,7 @@ pub struct NativeWatch {
     pub clock: NativeClock,
     /// Observer of the window.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Counters.
+    /// Counters of the controller.
     pub monitor: Arc<NativeMonitor>,
 }
 
@@ -107,7 +107,7 @@ impl NativeWatch {
         }
     }
 
-    /// Counts a reduction if the window fell at a loss or mark.
+    /// Counts a reduction if a loss or mark reduced the window.
     pub fn reduced(&self, before: u64, after: u64) {
         if after < before {
             self.monitor.reductions.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl NativeWatch {
     }
 }
 
-/// Packets acknowledged by one ACK frame, combined into one.
+/// The packets that one ACK frame acknowledges, combined into one acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeBatch {
     bytes: u64,
@@ -139,7 +139,7 @@ impl NativeBatch {
         (self.smoothed, self.min) = (smoothed, min);
     }
 
-    /// Returns the batch and starts another, or returns `None` if nothing was acknowledged.
+    /// Returns the batch and starts a new one. Returns `None` if no packet was acknowledged.
     pub fn take(&mut self) -> Option<Self> {
         (self.bytes > 0).then(|| std::mem::take(self))
     }

@@ -1,4 +1,4 @@
-//! noq's types for `endpoint.rs`, and its differences from quinn.
+//! noq's types for `endpoint.rs`, and the differences between noq and quinn.
 
 #[path = "endpoint.rs"]
 mod endpoint;
@@ -30,7 +30,7 @@ use self::watched::{Watched, watched};
 use crate::traits::ConnectionStats;
 
 /// Reads available data or registers the task's waker. noq keeps the state of a read in the stream,
-/// so dropping the future loses nothing.
+/// so no data are lost if the future is dropped.
 pub(crate) fn poll_read(
     stream: &mut noq::RecvStream,
     cx: &mut Context<'_>,
@@ -46,7 +46,7 @@ pub(crate) fn unordered(stream: noq::RecvStream) -> UnorderedRecvStream {
     stream.into_unordered()
 }
 
-/// Reads like [`poll_read`], but in arrival order; returns each chunk with its offset.
+/// Reads like [`poll_read`], but in arrival order. Returns each chunk with its offset.
 pub(crate) fn poll_read_unordered(
     stream: &mut UnorderedRecvStream,
     cx: &mut Context<'_>,
@@ -56,8 +56,9 @@ pub(crate) fn poll_read_unordered(
         .map_ok(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes)))
 }
 
-/// Writes part of `chunk` and returns the number of bytes taken. There is no copy if noq keeps the
-/// chunk whole (noq's own bound is 1,452 bytes). As with reads, dropping the future loses no state.
+/// Writes part of `chunk` and returns the number of bytes taken. The data are not copied if noq
+/// keeps the chunk as a whole (noq's own bound is 1,452 bytes). As with reads, no state is lost if
+/// the future is dropped.
 pub(crate) fn poll_write_chunk(
     stream: &mut noq::SendStream,
     cx: &mut Context<'_>,

@@ -1,10 +1,10 @@
-//! HTTP/3 with stream priorities (RFC 9218), for a stack with quinn's interface. The sources are
-//! those of `h3-noq`, on streams that look up their priority at the first write. The lookup is by
-//! stream number, because the `h3` crate exposes nothing else of its streams to a server.
+//! HTTP/3 with stream priorities (RFC 9218), for a stack with quinn's interface. It uses the
+//! sources of `h3-noq`, with streams that look up their priority at the first write. The lookup is
+//! by stream number, because the `h3` crate reveals nothing else about its streams to a server.
 //!
 //! Streams are read in stream order or in arrival order (`unordered.rs`).
 //!
-//! Compiled once per such stack, like `endpoint.rs`.
+//! This file is compiled once per such stack, like `endpoint.rs`.
 
 #[path = "../../../cc/noq/h3/src/bidi.rs"]
 mod bidi;
@@ -51,7 +51,7 @@ fn stream_id(id: stack::StreamId) -> h3::quic::StreamId {
     h3::quic::StreamId::try_from(u64::from(id)).expect("a stream number of 62 bits")
 }
 
-/// The stack's types under the names that the shared modules use. Sending streams have priorities.
+/// The stack's types, under the names that the shared modules use. Sending streams have priorities.
 mod stack {
     use std::collections::HashMap;
     use std::fmt;
@@ -68,8 +68,8 @@ mod stack {
     use plain::{ClosedStream, StoppedError};
     pub(crate) use plain::{ConnectionError, ReadError, StreamId, VarInt, WriteError};
 
-    /// Priorities of streams that have not been written to yet, as the stack's levels: higher is
-    /// sent first.
+    /// Priorities of streams that have not been written to yet, as levels of the stack. Streams
+    /// with a higher level are sent first.
     #[derive(Debug, Default)]
     pub(crate) struct Priorities(Mutex<HashMap<u64, i32>>);
 
@@ -86,7 +86,7 @@ mod stack {
 
     /// Returns the priority level of a stream. The stack sends the highest level first and shares
     /// between equal levels. Within one urgency, non-incremental responses come first, in stream
-    /// order; incremental responses share the rest (RFC 9218 §10).
+    /// order. Incremental responses share the remaining bandwidth (RFC 9218 §10).
     pub(crate) fn level(stream: u64, urgency: u8, incremental: bool) -> i32 {
         const STREAMS: i32 = 1 << 24;
         let order = i32::try_from(stream / 4).unwrap_or(i32::MAX).min(STREAMS - 2);
@@ -141,10 +141,10 @@ mod stack {
         }
     }
 
-    /// A sending stream. The first write sets its priority, which then stays.
+    /// A sending stream. The first write sets its priority, which never changes afterwards.
     pub(crate) struct SendStream {
         plain: plain::SendStream,
-        /// `None` after the first write.
+        /// Priorities to look up at the first write; `None` after the first write.
         priorities: Option<Arc<Priorities>>,
     }
 

@@ -1,5 +1,5 @@
-//! The derived quiche crate. quiche does no I/O and has no runtime. The driver in `quiche/` runs it
-//! on the traits of [`fathom_netsim::runtime`], on tokio and in the simulation.
+//! quiche, in the derived crate. quiche does no I/O and has no runtime. The driver in `quiche/`
+//! runs quiche on the traits of [`fathom_netsim::runtime`], on tokio and in the simulation.
 //!
 //! | file | contents |
 //! |---|---|
@@ -39,8 +39,8 @@ pub use self::router::Incoming;
 pub use self::stream::{RecvStream, SendStream};
 use crate::controller::{Controller, ControllerError};
 
-/// Returns a controller as quiche's configuration takes it, or an error if one of our controllers
-/// needs a capability that quiche lacks.
+/// Returns a controller in the form that quiche's configuration takes. Returns an error if one of
+/// our controllers needs a capability that quiche lacks.
 fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, PluginError> {
     match controller {
         Controller::Fathom(config) => algorithm_of(Arc::clone(config)),
@@ -48,11 +48,11 @@ fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, Plug
     }
 }
 
-/// Configuration from which connections under one controller start.
+/// Configuration with which connections under one controller start.
 struct Share {
     algorithm: CongestionControlAlgorithm,
-    /// Clock and extension of our controllers; `None` for quiche's own, which run on unmodified
-    /// quiche.
+    /// Clock and extension of our controllers. `None` for quiche's own controllers, which run on
+    /// unmodified quiche.
     plugin: Option<ConnectionConfig>,
 }
 
@@ -91,12 +91,12 @@ impl Share {
     }
 }
 
-/// Returns the monitor of the connection's plug-in, if there is one.
+/// Returns the monitor of the connection's plug-in; `None` without a plug-in.
 fn monitor(quic: &Quic) -> Option<ConnectionMonitor> {
     quic.fathom()
 }
 
-/// Returns the bytes in flight and whether flow control permits more.
+/// Returns the bytes in flight, and whether flow control permits more.
 fn send_state(quic: &Quic) -> Option<(u64, bool)> {
     quic.send_state()
 }

@@ -1,4 +1,4 @@
-//! quinn's types for `endpoint.rs`, and its differences from noq.
+//! quinn's types for `endpoint.rs`, and the differences between quinn and noq.
 
 #[path = "endpoint.rs"]
 mod endpoint;
@@ -30,7 +30,7 @@ use self::watched::{Watched, watched};
 use crate::traits::ConnectionStats;
 
 /// Reads available data or registers the task's waker. quinn keeps the state of a read in the
-/// stream, so dropping the future loses nothing.
+/// stream, so no data are lost if the future is dropped.
 pub(crate) fn poll_read(
     stream: &mut quinn::RecvStream,
     cx: &mut Context<'_>,
@@ -47,7 +47,7 @@ pub(crate) const fn unordered(stream: quinn::RecvStream) -> UnorderedRecvStream 
     stream
 }
 
-/// Reads like [`poll_read`], but in arrival order; returns each chunk with its offset.
+/// Reads like [`poll_read`], but in arrival order. Returns each chunk with its offset.
 pub(crate) fn poll_read_unordered(
     stream: &mut UnorderedRecvStream,
     cx: &mut Context<'_>,
@@ -56,8 +56,8 @@ pub(crate) fn poll_read_unordered(
     Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes))))
 }
 
-/// Writes part of `chunk` without a copy and returns the number of bytes taken. As with reads,
-/// dropping the future loses no state.
+/// Writes part of `chunk` without a copy and returns the number of bytes taken. As with reads, no
+/// state is lost if the future is dropped.
 pub(crate) fn poll_write_chunk(
     stream: &mut quinn::SendStream,
     cx: &mut Context<'_>,

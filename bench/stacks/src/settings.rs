@@ -54,7 +54,7 @@ impl Sessions {
         *self.0.lock() = Some(ticket.to_vec());
     }
 
-    /// Removes and returns the ticket, if there is one.
+    /// Removes the ticket and returns it; `None` if there is none.
     pub fn take(&self) -> Option<Vec<u8>> {
         self.0.lock().take()
     }
@@ -64,13 +64,13 @@ impl Sessions {
 pub struct EndpointSettings<T = Tls> {
     /// TLS configuration.
     pub tls: T,
-    /// Cipher suite of Initial packets; `None` takes the TLS configuration's.
+    /// Cipher suite of Initial packets. `None` takes the suite of the TLS configuration.
     pub initial: Option<Suite>,
-    /// Controllers. A server chooses one for each connection; a client uses the first.
+    /// Controllers. A server chooses one of them for each connection. A client uses the first one.
     pub controllers: Vec<Controller>,
     /// Extension that connections under our controllers negotiate.
     pub extension: Extension,
-    /// Clock of our timestamps; `None` is the system's.
+    /// Clock of our timestamps; `None` for the system's clock.
     pub clock: Option<Arc<dyn Clock>>,
     /// Clock for reports of the window of the stack's own controllers; `None` disables these
     /// reports.
@@ -79,7 +79,7 @@ pub struct EndpointSettings<T = Tls> {
     pub monitor_acks: bool,
     /// Whether packets leave through a shaping socket.
     pub shaping: bool,
-    /// Seed of everything random: skipped packet numbers, spin and grease bits, connection IDs,
+    /// Seed of all random values: skipped packet numbers, spin and grease bits, connection IDs,
     /// reset tokens.
     pub seed: Option<[u8; 32]>,
     /// Settings of the connections.
@@ -116,7 +116,7 @@ impl<T> fmt::Debug for EndpointSettings<T> {
 /// (RFC 9000 §16), so that no sum of an offset and a window exceeds that range.
 pub const UNLIMITED: u64 = 1 << 60;
 
-/// Settings of connections; `None` is the stack's default.
+/// Settings of connections. `None` means the stack's default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransportSettings {
     /// Idle timeout.
@@ -129,16 +129,17 @@ pub struct TransportSettings {
     pub stream_window: Option<u64>,
     /// Receive window of a connection, over all streams, in bytes; at most [`UNLIMITED`].
     pub window: Option<u64>,
-    /// Bytes that a connection buffers until they are acknowledged.
+    /// Maximum number of bytes that a connection buffers until they are acknowledged.
     pub send_window: Option<u64>,
-    /// UDP payload size of a full packet, in bytes. The path is assumed to carry it: without
-    /// `mtu_discovery`, no discovery takes place.
+    /// UDP payload size of a full packet, in bytes. Without `mtu_discovery`, the path is assumed to
+    /// carry packets of this size.
     pub datagram: Option<u16>,
-    /// Whether to discover the path MTU up to `datagram`: packets have 1200 bytes at first, and
-    /// `datagram` bytes once the path has carried a packet of that size (RFC 8899).
+    /// Whether to discover the path MTU up to `datagram` (RFC 8899). Packets have 1200 bytes at
+    /// first, and `datagram` bytes once the path has carried a packet of this size.
     pub mtu_discovery: bool,
-    /// Bytes of DATAGRAM frames (RFC 9221) that a connection queues until it can send them; the
-    /// oldest are dropped first. `None` disables DATAGRAM frames in both directions.
+    /// Maximum number of bytes of DATAGRAM frames (RFC 9221) that a connection queues until it can
+    /// send them. The oldest frames are dropped first. `None` disables DATAGRAM frames in both
+    /// directions.
     pub datagrams: Option<usize>,
 }
 
@@ -151,12 +152,12 @@ pub enum SetupError {
     /// The settings have no controller.
     #[error("no controller is named; name one")]
     NoController,
-    /// The stack does not run a controller.
+    /// The stack cannot run a controller.
     #[error("controller '{spec}': {reason}")]
     Controller {
         /// The controller.
         spec: String,
-        /// Why the stack does not run it.
+        /// Reason why the stack cannot run the controller.
         reason: ControllerError,
     },
     /// The stack refused the TLS configuration.
@@ -177,7 +178,7 @@ impl SetupError {
     }
 }
 
-/// Returns the text of an error on one line: BoringSSL writes one line per error.
+/// Returns the text of an error on one line, because BoringSSL writes one line per error.
 fn one_line(error: &dyn Error) -> String {
     error.to_string().trim().replace('\n', "; ")
 }

@@ -23,8 +23,8 @@ pub enum Stack {
     /// quiche 0.30 with BoringSSL.
     #[cfg(feature = "quiche")]
     Quiche,
-    /// No QUIC: packet-level TCP under our controllers, in the laboratory only. The stacks before
-    /// it run everywhere.
+    /// No QUIC but packet-level TCP under our controllers, only in the laboratory. All stacks
+    /// before this one run everywhere.
     Tcp,
 }
 
@@ -36,14 +36,14 @@ struct Properties {
     /// Capabilities that the stack provides to our controllers.
     provided: Capabilities,
     natives: &'static [&'static str],
-    /// The own controllers that take random numbers from the operating system, with no way to set
-    /// a seed.
+    /// The stack's own controllers that draw random numbers from the operating system and cannot be
+    /// given a seed.
     unseeded: &'static [&'static str],
     on_rustls: bool,
     /// Whether `serve`, `load` and interop run the stack. Other stacks run only in the laboratory.
     everywhere: bool,
-    /// Whether the stack finds smaller packets after a path's MTU has fallen only if MTU discovery
-    /// is on. Other stacks detect black holes without it.
+    /// Whether the stack needs MTU discovery to find smaller packets after a path's MTU has become
+    /// smaller. Other stacks detect such black holes without MTU discovery.
     needs_mtu_discovery: bool,
 }
 
@@ -64,7 +64,7 @@ impl Stack {
                 crates: env!("FATHOM_CRATES_QUINN"),
                 provided: fathom_quinn::PROVIDED,
                 natives: &["new-reno", "cubic", "bbr"],
-                // quinn-proto 0.11.19: the first phase of the gain cycle.
+                // quinn-proto 0.11.19 draws the first phase of the gain cycle.
                 unseeded: &["bbr"],
                 on_rustls: true,
                 everywhere: true,
@@ -75,8 +75,8 @@ impl Stack {
                 crates: env!("FATHOM_CRATES_NOQ"),
                 provided: fathom_noq::PROVIDED,
                 natives: &["new-reno", "cubic", "bbr3"],
-                // noq-proto 1.4.0: the time between two probes; `Bbr3Config` has a seed, but no
-                // setter.
+                // noq-proto 1.4.0 draws the time between two probes. `Bbr3Config` has a seed, but
+                // no setter for it.
                 unseeded: &["bbr3"],
                 on_rustls: true,
                 everywhere: true,
@@ -96,7 +96,7 @@ impl Stack {
             Self::Tcp => &Properties {
                 name: "tcp",
                 crates: concat!("fathom ", env!("CARGO_PKG_VERSION")),
-                // ECN if a scenario requests accurate ECN.
+                // Provides ECN counts if a scenario requests accurate ECN.
                 provided: Capabilities { one_way: true, ecn: true, pacing: true, datagram: true },
                 natives: &[],
                 unseeded: &[],
@@ -129,7 +129,7 @@ impl Stack {
         self.properties().provided
     }
 
-    /// Returns the capabilities if the endpoint sends through a shaping socket, which trims and
+    /// Returns the capabilities of an endpoint that sends through a shaping socket, which trims and
     /// delays datagrams.
     pub const fn provided_with_shaping(self) -> Capabilities {
         with_shaping_socket(self.provided())
@@ -140,8 +140,8 @@ impl Stack {
         self.properties().natives
     }
 
-    /// Returns whether the stack's own controller `native` draws random numbers that no seed sets.
-    /// Two runs of one scenario with one seed then differ.
+    /// Returns whether the stack's own controller `native` draws random numbers that no seed
+    /// determines. Two runs of the same scenario with the same seed then differ.
     pub fn is_unseeded(self, native: &str) -> bool {
         self.properties().unseeded.contains(&native)
     }
@@ -151,8 +151,8 @@ impl Stack {
         self.properties().on_rustls
     }
 
-    /// Returns whether the stack finds smaller packets after a path's MTU has fallen only if MTU
-    /// discovery is on.
+    /// Returns whether the stack needs MTU discovery to find smaller packets after a path's MTU has
+    /// become smaller.
     pub const fn needs_mtu_discovery(self) -> bool {
         self.properties().needs_mtu_discovery
     }

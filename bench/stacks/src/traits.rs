@@ -19,12 +19,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::native::NativeMonitor;
 use crate::settings::{EndpointSettings, SetupError};
 
-/// Future that resolves once the handshake is complete. On clients, its output is whether the
+/// Future that resolves once the handshake is complete. On clients, its output tells whether the
 /// server accepted 0-RTT.
 pub type EarlyDataAccepted = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Future that resolves when the peer has acknowledged all data of a stream and its end, or with an
-/// error if the peer has stopped the stream or the connection is closed.
+/// Future that resolves when the peer has acknowledged all data of a stream and its end. It
+/// resolves with an error if the peer has stopped the stream or the connection is closed.
 pub type Delivery = Pin<Box<dyn Future<Output = Result<(), DeliveryError>> + Send>>;
 
 /// Function that sets the priority of a stream by its number, before anything is sent on the
@@ -44,7 +44,7 @@ pub enum ConnectError {
     /// The first packet closed the connection.
     #[error(transparent)]
     Closed(#[from] Close),
-    /// The stack refused, in its own words.
+    /// The stack refused to begin the connection, for this reason in its own words.
     #[error(transparent)]
     Stack(Box<dyn Error + Send + Sync>),
 }
@@ -87,11 +87,12 @@ pub enum DeliveryError {
 /// Order in which HTTP/3 reads the data of streams from the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOrder {
-    /// Stream order, as most applications read. quinn and noq buffer data received after a gap, and
-    /// close a connection that has more than 1,024 such chunks in one stream (noq: 2,048 packets).
+    /// Stream order, as most applications read. quinn and noq buffer data that are received after a
+    /// gap. They close a connection if it has more than 1,024 such chunks in one stream (noq: 2,048
+    /// packets).
     Ordered,
-    /// Arrival order, reassembled in this crate. The number of chunks has no limit, and only flow
-    /// control limits their memory.
+    /// Arrival order. This crate puts the data in order. The number of chunks has no limit, and
+    /// only flow control limits their memory.
     Unordered,
 }
 
@@ -131,8 +132,8 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
     /// Returns an error if the system does not report the address.
     fn local_address(&self) -> io::Result<SocketAddr>;
 
-    /// Opens a connection. `initial_rtt` is known from an earlier connection. The observer sees
-    /// every event of the controller.
+    /// Opens a connection. `initial_rtt` is a round-trip time known from an earlier connection. The
+    /// observer sees every event of the controller.
     ///
     /// # Errors
     /// Returns an error if the connection cannot be opened.
@@ -149,8 +150,7 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
 
     /// Accepts an attempt under the controller with this index.
     ///
-    /// # Errors
-    /// Returns an error if the first packet was invalid; then there is no connection.
+    /// Returns an error if the first packet was invalid, so that there is no connection.
     fn begin(
         &self,
         incoming: Self::Incoming,
@@ -169,7 +169,7 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
 pub trait Incoming: Send + Sized + 'static {
     /// Returns the client's address.
     fn remote_address(&self) -> SocketAddr;
-    /// Returns the address the client sent to, if the socket has several.
+    /// Returns the address to which the client sent, if the socket has several addresses.
     fn local_ip(&self) -> Option<IpAddr>;
     /// Returns whether the client has proved its address.
     fn remote_address_validated(&self) -> bool;
@@ -179,8 +179,8 @@ pub trait Incoming: Send + Sized + 'static {
     fn original_dcid(&self) -> String;
     /// Refuses the attempt.
     fn refuse(self);
-    /// Sends a Retry to validate the client's address. Does nothing if a Retry is not possible,
-    /// because the client has then proved its address.
+    /// Sends a Retry to validate the client's address. Does nothing if no Retry may be sent,
+    /// because the client has then already proved its address.
     fn retry(self);
 }
 
@@ -190,11 +190,10 @@ pub trait Connecting:
 {
     /// The connection after the handshake.
     type Connection;
-    /// Returns the connection before its handshake is complete: on a client if a ticket allows
-    /// 0-RTT, on a server always.
+    /// Returns the connection before its handshake is complete. A client can do this if a ticket
+    /// allows 0-RTT, and a server always can.
     ///
-    /// # Errors
-    /// Returns `self` if this is not possible; the handshake goes on.
+    /// Returns `self` if this is not possible. The handshake then continues.
     fn into_0rtt(self) -> Result<(Self::Connection, EarlyDataAccepted), Self>;
     /// Returns the reports of the connection's controller.
     fn monitor(&self) -> Option<&Monitor>;
@@ -225,7 +224,7 @@ pub trait Connection: Clone + Send + Sync + 'static {
     type Send: AsyncWrite + Unpin + Send + 'static;
     /// Receiving half of a stream.
     type Recv: AsyncRead + Unpin + Send + 'static;
-    /// The connection as the `h3` crate uses it.
+    /// The connection in the form that the `h3` crate uses.
     type H3: h3::quic::Connection<
             Bytes,
             BidiStream = Self::H3Stream,
@@ -276,7 +275,7 @@ pub trait Connection: Clone + Send + Sync + 'static {
     fn acknowledged_h3(&self) -> Self::AcknowledgedH3;
     /// Returns the connection for an HTTP/3 server that sends urgent streams first, and the
     /// function that sets a stream's priority. The connection sends synthetic bodies without a copy
-    /// and reads streams in this order.
+    /// and reads streams in the given order.
     fn prioritised_h3(&self, order: ReadOrder) -> (Self::PrioritisedH3, SetPriority);
     /// Opens a bidirectional stream once the peer's limit permits. The flag is true if the stream
     /// starts in 0-RTT.
@@ -305,13 +304,13 @@ pub trait Connection: Clone + Send + Sync + 'static {
     fn closed(&self) -> impl Future<Output = Close> + Send;
     /// Starts a key update.
     fn update_keys(&self);
-    /// Returns whether the handshake is confirmed. A client may update keys only after that
+    /// Returns whether the handshake is confirmed. A client may update keys only after confirmation
     /// (RFC 9001 §6).
     fn handshake_confirmed(&self) -> bool;
     /// Returns the negotiated application protocol.
     fn protocol(&self) -> Option<String>;
-    /// Returns whether TLS resumed a session, or `None` if the stack does not tell. Then the
-    /// plug-in's report may have the answer.
+    /// Returns whether TLS resumed a session. Returns `None` if the stack does not know; the
+    /// plug-in's report may then have the answer.
     fn resumed(&self) -> Option<bool> {
         None
     }
@@ -333,7 +332,7 @@ pub trait RequestStream: SendStream<Bytes> + RecvStream<Buf = Bytes> {
     ) -> Poll<Result<(), StreamErrorIncoming>>;
 }
 
-/// Close of a connection: the side that closed it, and why.
+/// Close of a connection, with the side that closed it and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Close {
     /// Side that closed the connection.
@@ -363,7 +362,7 @@ pub enum Closer {
     Us,
     /// The other end.
     Peer,
-    /// Neither side: the connection timed out.
+    /// Neither side, because the connection timed out.
     Nobody,
 }
 
@@ -402,12 +401,12 @@ pub struct ConnectionStats {
     /// Packets declared lost but acknowledged later; `None` if the stack does not count them.
     pub spurious: Option<u64>,
     /// DATA_BLOCKED and STREAM_DATA_BLOCKED frames received (RFC 9000 §19.12, §19.13): how often
-    /// the peer reported that our receive windows kept it from sending. Always 0 on quiche, because
-    /// this crate does not query quiche for it. noq sends no such frames.
+    /// the peer reported that our receive windows kept it from sending. The count is always 0 on
+    /// quiche, because this crate does not query quiche for it. noq sends no such frames.
     pub peer_blocked: u64,
-    /// Window reductions for delay.
+    /// Number of window reductions for delay.
     pub early: u64,
-    /// Window reductions for loss or marks.
+    /// Number of window reductions for loss or marks.
     pub reductions: u64,
     /// Whether one-way delays were negotiated.
     pub one_way: bool,

@@ -1,5 +1,5 @@
-//! A receiving stream that is read in stream order or in arrival order. Compiled once per stack,
-//! like `prioritised.rs`.
+//! A receiving stream that is read in stream order or in arrival order. This file is compiled once
+//! per stack, like `prioritised.rs`.
 
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, ready};
@@ -24,7 +24,7 @@ pub(crate) enum RecvStream {
 #[derive(Debug)]
 pub(crate) struct Reordered {
     stream: UnorderedRecvStream,
-    /// Data beyond `next`, by offset. The stack delivers no byte twice.
+    /// Data beyond `next`, by offset. The stack never delivers a byte twice.
     ahead: BTreeMap<u64, Bytes>,
     /// Offset of the next byte to deliver.
     next: u64,

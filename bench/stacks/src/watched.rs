@@ -1,5 +1,5 @@
-//! A stack's own controller under observation. Compiled once per stack, on the types that `super`
-//! names, because the controller traits differ.
+//! A stack's own controller under observation. This file is compiled once per stack with the types
+//! that `super` names, because the controller traits differ.
 
 use std::fmt;
 use std::sync::Arc;

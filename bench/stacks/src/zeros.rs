@@ -1,9 +1,10 @@
 //! Zero bytes of synthetic bodies, which prioritised streams send without a copy.
 
-/// A piece of any synthetic body. Stacks buffer its 64 KiB for a fresh stream anyway.
+/// A piece of any synthetic body. Its 64 KiB are as many bytes as stacks buffer for a fresh stream
+/// anyway.
 pub static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// Returns `bytes` as a part of [`ZEROS`] if they lie there.
+/// Returns `bytes` as a part of [`ZEROS`], if `bytes` is located there.
 pub(crate) fn as_static(bytes: &[u8]) -> Option<&'static [u8]> {
     let start = bytes.as_ptr().addr().checked_sub(ZEROS.as_ptr().addr())?;
     ZEROS.get(start..start.checked_add(bytes.len())?)

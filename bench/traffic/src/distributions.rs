@@ -1,8 +1,8 @@
-//! The distributions of PackMime-HTTP as pure inverse CDFs, one function each: from a probability
-//! to bytes or a duration.
+//! The distributions of PackMime-HTTP as pure inverse CDFs. Each function converts a probability to
+//! bytes or a duration.
 //!
-//! The tails of web traffic matter, and 1 - p would lose them to rounding. All functions here
-//! therefore take the probability of lying *above* a value.
+//! The tails of web traffic matter, and computing with 1 - p would lose their precision. Therefore,
+//! all functions here take the probability of lying *above* a value.
 
 use std::f64::consts::SQRT_2;
 use std::time::Duration;
@@ -89,8 +89,8 @@ pub(super) fn server_rtt(above: Above) -> Duration {
     seconds(TABLES.server_rtt.at(above.minus_log10()).powi(3) * 1e-3)
 }
 
-/// Returns the server's processing time: 1/v seconds with v = max(Weibull(0.63, 305), 10), so at
-/// most 0.1 s. The time decreases as the random number p increases.
+/// Returns the server's processing time: 1/v seconds with v = max(Weibull(0.63, 305), 10), which is
+/// at most 0.1 s. The time decreases as the random number p increases.
 pub(super) fn server_delay(above: Above) -> Duration {
     let v = Weibull { shape: 0.63, scale: 305.0 }.quantile(above).max(10.0);
     seconds(1.0 / v)
@@ -101,7 +101,7 @@ fn bytes(size: f64) -> u64 {
     (size as u64).max(1)
 }
 
-/// Converts seconds to a duration; returns the longest duration if the value does not fit.
+/// Converts seconds to a duration. Returns the longest duration if the value does not fit.
 pub(super) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }

@@ -1,23 +1,23 @@
 //! A unit normal series with long memory: fractional sum-difference plus noise. PackMime uses it
 //! wherever web traffic is long-range dependent.
 //!
-//! Fractional noise x_t comes from its best linear prediction from all earlier values (Hosking's
-//! method, with coefficients by the Durbin-Levinson recursion). From t = N on, the prediction uses
-//! only the last N-1 values. Then
+//! Each value x_t of the fractional noise is generated from its best linear prediction from all
+//! earlier values (Hosking's method, with coefficients by the Durbin-Levinson recursion). From t =
+//! N on, the prediction uses only the last N-1 values. Then
 //!
 //! - y_t = x_t + x_(t-1),
-//! - z_t = s y_t + sqrt(nu) e_t, where e_t are independent unit normals and s gives z unit
+//! - z_t = s y_t + sqrt(nu) e_t, where the e_t are independent unit normals, and s gives z unit
 //!   variance.
 //!
 //! Sources: Hosking 1984, "Modeling persistence in hydrological time series using fractional
 //! differencing"; Cao et al., INFOCOM 2004 (reference 18 of Sync-TCP) for the sum-difference and
 //! its noise.
 //!
-//! Cost: one dot product of N-1 elements per value, which dominates the cost of the whole workload.
-//! Both operands are therefore contiguous, and the sum runs in independent lanes. The lanes are
-//! added in a fixed order, so the same seed gives the same bits. The first N+1 values are discarded
-//! and cost about N^2 multiplications once per series. They are exact samples of the stationary
-//! process, so there is no transient to wait for.
+//! Cost: each value takes one dot product of N-1 elements, which dominates the cost of the whole
+//! workload. Therefore, both operands are contiguous, and the sum is computed in independent lanes.
+//! The lanes are added in a fixed order, so the same seed gives the same bits. The first N+1 values
+//! are discarded, which takes about N^2 multiplications per series. They are exact samples of the
+//! stationary process, so there is no transient to wait for.
 
 use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64;
@@ -50,8 +50,8 @@ impl Fsd {
 
 /// The series z_t of an [`Fsd`], sampled with one random generator.
 ///
-/// Each value uses the same random numbers for every `nu`: series with different `nu` on the same
-/// generator mix the same x and e.
+/// Each value uses the same random numbers for every `nu`. Series with different `nu` on the same
+/// generator therefore mix the same x and e.
 #[derive(Clone)]
 pub(super) struct CorrelatedNormal {
     rng: Pcg64,
@@ -80,7 +80,7 @@ impl CorrelatedNormal {
         series
     }
 
-    /// Returns the next z.
+    /// Returns the next value of z.
     pub(super) fn sample(&mut self) -> f64 {
         let before = self.recent.newest(1)[0];
         let y = self.next_x() + before;
@@ -108,7 +108,7 @@ struct Prediction {
 }
 
 impl Prediction {
-    /// Creates the prediction without earlier values: it is 0, and its error is the full variance.
+    /// Creates the prediction without earlier values, which is 0. Its error is the full variance.
     fn new(fsd: &Fsd) -> Self {
         Self { d: fsd.d, phi: Vec::with_capacity(fsd.n), v: fsd.v0() }
     }
@@ -118,7 +118,7 @@ impl Prediction {
     fn extend(&mut self) {
         let before = self.phi.len();
         let phi_tt = self.d / ((before + 1) as f64 - self.d);
-        // Elements j and t-j change together, so no copy of the old row is needed.
+        // Elements j and t-j change together, so the old row need not be copied.
         let (front, back) = self.phi.split_at_mut(before / 2);
         for (j, t_minus_j) in front.iter_mut().zip(back.iter_mut().rev()) {
             (*j, *t_minus_j) = (*j - phi_tt * *t_minus_j, *t_minus_j - phi_tt * *j);
@@ -131,7 +131,8 @@ impl Prediction {
     }
 }
 
-/// The newest values of a series, newest first and always contiguous: a ring buffer stored twice.
+/// The newest values of a series, newest first. They are always contiguous, because the ring buffer
+/// is stored twice.
 #[derive(Clone)]
 struct Recent {
     twice: Vec<f64>,

@@ -1,7 +1,7 @@
 //! Workloads: sequences of requests.
 //!
 //! A workload is an iterator of [`WebRequest`]s in order of their start. Arrivals never wait for
-//! completions (open loop) and do not depend on the controllers, the queues or the load of the
+//! completions (open loop). They do not depend on the controllers, the queues or the load of the
 //! links, so every controller of a comparison gets the same requests.
 //!
 //! | file | contents |
@@ -12,7 +12,7 @@
 //! | `distributions.rs` | distributions of PackMime as pure inverse CDFs, one function each |
 //! | `tables.rs` | piecewise-linear tables (`packmime.json`) |
 //! | `rate.rs` | errors for rates outside a model's range |
-//! | `fsd.rs` | long-range dependent unit normal for arrivals, request sizes and RTTs |
+//! | `fsd.rs` | unit normal with long-range dependence, for arrivals, request sizes and RTTs |
 
 mod distributions;
 mod fsd;
@@ -31,8 +31,8 @@ pub use packmime::{Arrivals, Options, PackMime};
 pub use pages::{Kind, Object, PageShape, PageView, Pages, Visit};
 pub use rate::RateOutOfRange;
 
-/// One request-response pair on its own connection (HTTP/1.0 style, Sync-TCP §4.2), as all
-/// workloads produce it.
+/// One request and its response on their own connection (HTTP/1.0 style, Sync-TCP §4.2), as all
+/// workloads produce them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebRequest {
     /// Time at which the client opens the connection. Response times count from here, including the
@@ -42,13 +42,14 @@ pub struct WebRequest {
     pub request_bytes: u64,
     /// Size of the response in bytes, at least 1.
     pub response_bytes: u64,
-    /// Round-trip delay on the client's side of the network; a delay box adds half of it in each
+    /// Round-trip delay on the client's side of the network. A delay box adds half of it in each
     /// direction.
     pub client_rtt: Duration,
-    /// Round-trip delay on the server's side of the network; a delay box adds half of it in each
+    /// Round-trip delay on the server's side of the network. A delay box adds half of it in each
     /// direction.
     pub server_rtt: Duration,
-    /// Server's processing time before it responds; zero if the workload does not model it.
+    /// Processing time of the server before it responds; zero if the workload does not model this
+    /// time.
     pub server_delay: Duration,
 }
 

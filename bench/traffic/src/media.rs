@@ -1,12 +1,13 @@
 //! Live media: frames at a fixed rate, with sizes that add up to a bit rate.
 //!
-//! The model follows 3GPP TR 38.838 §5.1: the size of a frame is its mean times a random factor
-//! with a deviation of 10.5%, truncated at 50% and 150%. If I-frames and P-frames differ, an
-//! I-frame is on average α times as large as a P-frame, with α = 1.5 or 2. Here α is 2, and an
-//! I-frame comes every two seconds, as Apple's HLS Authoring Specification requires for key frames.
+//! The model follows 3GPP TR 38.838 §5.1: the size of a frame is the mean size times a random
+//! factor, which has a deviation of 10.5% and is truncated at 50% and 150%. If I-frames and
+//! P-frames differ, an I-frame is on average α times as large as a P-frame, where α is 1.5 or 2.
+//! Here, α is 2, and an I-frame comes every two seconds, as Apple's HLS Authoring Specification
+//! requires for key frames.
 //!
 //! # Departures
-//! - The factor is lognormal instead of normal, so sizes stay positive without truncation.
+//! - The factor is lognormal instead of normal, so that sizes are positive without truncation.
 //! - Capture times have no jitter.
 
 use std::time::Duration;
@@ -31,14 +32,14 @@ pub struct Frame {
     pub at: Duration,
     /// Size in bytes.
     pub bytes: u64,
-    /// Whether the frame is an I-frame, which depends on no earlier frame.
+    /// Whether the frame is an I-frame, which does not depend on earlier frames.
     pub intra: bool,
 }
 
 /// One live stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaStream {
-    /// Time at which the client connects. The first frame follows [`LEAD`] later.
+    /// Time at which the client connects. The first frame is captured [`LEAD`] later.
     pub start: Time,
     /// Bit rate of the frames.
     pub rate: Rate,
@@ -63,7 +64,7 @@ impl MediaStream {
     /// Returns the frames in order.
     pub fn sizes(&self) -> Frames {
         let group = self.group() as f64;
-        // One I-frame and group - 1 P-frames add up to the bit rate.
+        // One I-frame and `group - 1` P-frames add up to the bit rate.
         let of_group = self.rate.bits_per_sec() as f64 / 8.0 * GROUP_OF_PICTURES.as_secs_f64();
         let p = of_group / (group - 1.0 + I_TO_P);
         Frames { stream: *self, next: 0, rng: Pcg64::seed_from_u64(self.seed), p }

@@ -2,28 +2,29 @@
 //!
 //! The model is the one of Cao, Cleveland, Gao, Jeffay, Smith and Weigle, "Stochastic models for
 //! generating synthetic HTTP source traffic", INFOCOM 2004, with the parameters and tables of the
-//! public ns-2.35 distribution. The rate is its only parameter: more connections per second make
-//! arrivals, request sizes and round-trip times more independent (`Fit`).
+//! public ns-2.35 distribution. The rate is the model's only parameter. With more connections per
+//! second, arrivals, request sizes and round-trip times become more independent (`Fit`).
 //!
 //! # Randomness
 //! Every quantity has its own random generator, derived from the seed (`stream`). Consequences:
 //! - The same seed gives the same requests to every controller.
 //! - An option changes only the quantity that it names.
-//! - The same seed at another rate keeps all underlying random numbers: the k-th download, gap or
-//!   round-trip time comes from the k-th number of its stream. The load therefore rises smoothly
-//!   with the rate, and the rate can be calibrated for a seed.
+//! - The same seed at another rate keeps all underlying random numbers. The k-th download, gap or
+//!   round-trip time always comes from the k-th number of its stream. The load therefore rises
+//!   smoothly with the rate, and the rate can be calibrated for a seed.
 //!
-//! The download sizes have a tail index of about 1.2. Their mean differs considerably between seeds
-//! even over 100,000 requests. Compare controllers on the same seed, and calibrate the rate for the
-//! seed that will be used.
+//! The download sizes have a tail index of about 1.2. Even over 100,000 requests, their mean
+//! differs considerably between seeds. Compare controllers on the same seed, and calibrate the rate
+//! for the seed that will be used.
 //!
 //! # Departures
-//! - One generator per quantity, and one per kind of response; ns-2 has its own set of generators.
+//! - There is one generator per quantity, and one per kind of response. ns-2 has a different set of
+//!   generators.
 //! - The server's processing time is off unless requested, because Sync-TCP §4.2 does not list it
 //!   among the distributions.
 //! - Tails are evaluated on 1 - p rather than p, which keeps their precision. Beyond the tables,
-//!   the slopes at the ends continue without a limit, as in ns-2; [`Options::max_response`] sets a
-//!   limit.
+//!   the slopes at the ends continue without a limit, as in ns-2. [`Options::max_response`] can set
+//!   a limit.
 
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ use super::rate::{Range, RateOutOfRange};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
-    /// Model default: Weibull gaps with long-range dependence.
+    /// Weibull gaps with long-range dependence, the model's default.
     #[default]
     Packmime,
     /// Independent exponential gaps with the same mean: a Poisson process.
@@ -51,8 +52,8 @@ pub enum Arrivals {
 /// Choices that the model leaves open. The defaults are those of Sync-TCP §4.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether servers wait before they respond: 5.87 ms in the median, 22 ms on average, at most
-    /// 100 ms. Off in Sync-TCP.
+    /// Whether servers wait before they respond, for 5.87 ms in the median, 22 ms on average and at
+    /// most 100 ms. They do not in Sync-TCP.
     pub server_delay: bool,
     /// Maximum response size in bytes; larger responses are truncated. `None`, as in the paper,
     /// does not limit the tail.
@@ -61,8 +62,9 @@ pub struct Options {
     pub arrivals: Arrivals,
 }
 
-/// Far below one connection per second the fitted Weibull shapes become absurd. The upper bound is
-/// far above the traces behind the model, where all quantities are already independent.
+/// Range of supported rates. Far below one connection per second, the fitted Weibull shapes become
+/// absurd. The upper bound is far above the rates of the traces behind the model, and all
+/// quantities are already independent there.
 const RATES: Range = Range {
     counts: "new connections",
     of: " for PackMime",
@@ -142,7 +144,7 @@ impl PackMime {
     fn gap(&mut self) -> f64 {
         match &mut self.poisson {
             None => self.gap.quantile(Above::normal(self.gaps.sample())),
-            // An exponential is a Weibull of shape 1.
+            // An exponential distribution is a Weibull distribution with shape 1.
             Some((mean, rng)) => Weibull { shape: 1.0, scale: *mean }.quantile(uniform(rng)),
         }
     }
@@ -205,7 +207,7 @@ impl Fit {
         Fsd { d: 0.32, n: 1000, nu: self.line(-0.053, 0.396) }
     }
 
-    /// Returns the shape of the Weibull gaps between connections; the mean gap is 1/rate.
+    /// Returns the shape of the Weibull gaps between connections. The mean gap is 1/rate.
     fn gap_shape(&self) -> f64 {
         self.line(0.352, 0.388)
     }
@@ -245,7 +247,8 @@ struct Runs {
 
 impl Runs {
     fn new(fit: &Fit, rng: Pcg64) -> Self {
-        // Starts with an empty run of validations, so that the first real run is one of downloads.
+        // Start with an empty run of validations, so that the first actual run is a run of
+        // downloads.
         Self {
             rng,
             downloads: fit.download_runs(),
@@ -274,8 +277,8 @@ impl Runs {
     }
 }
 
-/// Quantities with their own random generator. The numbers are part of the meaning of a seed: never
-/// reuse or reorder them.
+/// Quantities with their own random generator. The meaning of a seed depends on these numbers, so
+/// never reuse or reorder them.
 #[derive(Clone, Copy, Debug)]
 enum Quantity {
     Gaps = 1,
@@ -290,8 +293,8 @@ enum Quantity {
 }
 
 /// Returns the random generator of one quantity for one seed. The odd multiplier spreads the few
-/// quantity numbers over all bits, and `seed_from_u64` scrambles the result, so neighbouring seeds
-/// and quantities share nothing.
+/// quantity numbers over all bits, and `seed_from_u64` scrambles the result. Neighbouring seeds and
+/// quantities therefore have unrelated random numbers.
 fn stream(seed: u64, quantity: Quantity) -> Pcg64 {
     Pcg64::seed_from_u64(seed ^ (quantity as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

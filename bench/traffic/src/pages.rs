@@ -1,20 +1,21 @@
-//! Pages as browsers load them over HTTP/3: visits to one origin, page views with reading time
-//! between them, objects in waves.
+//! Pages as browsers load them over HTTP/3: visits to one origin, page views separated by reading
+//! time, and objects in waves.
 //!
-//! The number of objects of each type on a page, and their total bytes, are lognormal. Median and
-//! 90th percentile are those measured by HTTP Archive (Web Almanac 2024, chapter Page Weight,
+//! The number of objects of each type on a page, and their total bytes, are lognormal. The medians
+//! and 90th percentiles were measured by HTTP Archive (Web Almanac 2024, chapter Page Weight,
 //! desktop, October 2024; 1 KB is 1,024 bytes), and the distribution is truncated at the 1st and
-//! 99th percentiles. The types of a page are correlated: their normals share a factor, so that
-//! requests and weight of whole pages also come near the published figures. `docs/traffic.md`
-//! compares the published figures with those of the model.
+//! 99th percentiles. The types of a page are correlated by a common factor of their normal
+//! variables. As a result, the numbers of requests and the weights of whole pages are also close to
+//! the published figures. `docs/traffic.md` compares the published figures with those of the model.
 //!
 //! # Departures
-//! - One origin: objects of third parties come from it as well. One connection carries a visit.
+//! - There is only one origin, from which objects of third parties also come. One connection
+//!   carries a visit.
 //! - HTTP Archive publishes no discovery depths, so the fraction of a type found in each wave is
 //!   our choice (`WAVE_OF`).
 //! - A wave begins when all documents, style sheets and scripts of the previous wave have arrived
-//!   and are parsed; browsers find some objects earlier.
-//! - Nothing is cached: a later view costs as much as the first.
+//!   and are parsed. Browsers find some objects earlier.
+//! - Nothing is cached, so a later view takes as many bytes as the first.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use rand_pcg::Pcg64;
 use super::rate::{Range, RateOutOfRange};
 
 /// Maximum number of requests that a browser has open on a connection. HTTP/3 servers grant at
-/// least this many (RFC 9114 §6.1), and most grant exactly this many.
+/// least this many (RFC 9114 §6.1), and most grant exactly this number.
 pub const IN_FLIGHT: u32 = 100;
 /// Idle timeout of a QUIC connection in Chromium (`net/quic`, `kIdleConnectionTimeout`, 30 s).
 pub const KEPT_IDLE: Duration = Duration::from_secs(30);
@@ -39,27 +40,28 @@ pub const SIZE_QUANTILES: [f64; 6] = [0.05, 0.25, 0.5, 0.75, 0.9, 0.99];
 pub const MOST_OBJECTS: u32 = 1_000;
 /// Maximum number of page views of a visit.
 pub const MOST_VIEWS: u32 = 20;
-/// Bytes of a request header: PackMime's median request (421 bytes).
+/// Size of a request header in bytes, which is that of PackMime's median request (421 bytes).
 const REQUEST: u64 = 421;
-/// Mean number of page views of a visit, between the 1.5 to 2.5 of media sites and the 3 to 5 of
-/// shops (Sublim Analytics, 2026).
+/// Mean number of page views of a visit. It lies between the 1.5 to 2.5 views of media sites and
+/// the 3 to 5 views of shops (Sublim Analytics, 2026).
 const VIEWS: f64 = 3.0;
 /// Mean seconds of the exponential time to parse the documents, style sheets and scripts of a wave
 /// (IEEE 802.16m Evaluation Methodology, 2008, HTTP traffic model: 0.13 s).
 const PARSE: f64 = 0.13;
 /// Mean seconds of the exponential time that a user reads a page (same source: 30 s).
 const READING: f64 = 30.0;
-/// Visits are simulated from this number of seconds before the run on, so that page views have
-/// their full rate from the start of the run.
+/// Time in seconds for which visits are simulated before the run, so that page views have their
+/// full rate from the start of the run.
 const BEFORE: f64 = 300.0;
-/// Weight of the normal factor that the types of a page share. With this value, requests and weight
-/// of whole pages come near the published percentiles.
+/// Weight of the normal factor that the types of a page share. With this value, the numbers of
+/// requests and the weights of whole pages are close to the published percentiles.
 const TOGETHER: f64 = 0.7;
 /// Correlation between the bytes of a type and its number of objects.
 const BYTES_WITH_COUNT: f64 = 0.8;
 /// Standard deviation of the logarithm of an object's size within its type and page; our choice.
 const WITHIN: f64 = 1.0;
-/// Bound at which normals are truncated: the 1st and 99th percentiles.
+/// Bound at which normal variables are truncated, which corresponds to the 1st and 99th
+/// percentiles.
 const CUT: f64 = 2.326;
 /// 90th percentile of the unit normal.
 const P90: f64 = 1.281_55;
@@ -87,8 +89,8 @@ impl Kind {
     const ALL: [Self; 6] =
         [Self::Html, Self::Css, Self::Script, Self::Font, Self::Image, Self::Other];
 
-    /// Returns the urgency of RFC 9218, 0 first, as Chromium sends it: `HIGHEST` is 0, `MEDIUM` 1,
-    /// `LOWEST` 3 (`net/quic`).
+    /// Returns the urgency of RFC 9218 as Chromium sends it, where 0 is sent first: `HIGHEST` is
+    /// 0, `MEDIUM` 1, `LOWEST` 3 (`net/quic`).
     pub const fn urgency(self) -> u8 {
         match self {
             Self::Html | Self::Css => 0,
@@ -97,13 +99,13 @@ impl Kind {
         }
     }
 
-    /// Returns the incremental parameter of RFC 9218: whether the object is useful before it is
-    /// complete.
+    /// Returns the incremental parameter of RFC 9218, which tells whether the object is useful
+    /// before it is complete.
     pub const fn incremental(self) -> bool {
         matches!(self, Self::Html | Self::Image | Self::Other)
     }
 
-    /// Returns whether objects of the next wave are found in objects of this type.
+    /// Returns whether browsers find objects of the next wave in objects of this type.
     pub const fn finds_more(self) -> bool {
         matches!(self, Self::Html | Self::Css | Self::Script)
     }
@@ -127,15 +129,16 @@ const fn of(median: f64, p90: f64) -> LogNormal {
 }
 
 /// Objects per page by type: Web Almanac 2024, desktop. The chart's text has an error at the 90th
-/// percentile of scripts; 72 is mobile's 69 scaled by the ratio of the 75th percentiles. Others are
-/// chosen so that whole pages have the published 71 (median) and 176 (90th percentile) requests.
+/// percentile of scripts. The value 72 is mobile's 69, scaled by the ratio of the 75th percentiles.
+/// The values of `Other` are chosen so that whole pages have the published 71 (median) and 176
+/// (90th percentile) requests.
 const COUNTS: [LogNormal; 6] =
     [of(2.0, 12.0), of(8.0, 26.0), of(24.0, 72.0), of(4.0, 11.0), of(18.0, 60.0), of(6.0, 18.0)];
 
-/// KB per page by type: Web Almanac 2024, desktop. For HTML and fonts only the medians are
-/// published; the 90th percentiles are our choice, for fonts in proportion to their number. Others:
-/// the median is that of pages with video, 194 KB, chosen so that whole pages have the published
-/// 2,652 KB.
+/// KB per page by type: Web Almanac 2024, desktop. For HTML and fonts, only the medians are
+/// published, and the 90th percentiles are our choice, for fonts in proportion to their number. The
+/// median of `Other` is that of pages with video, 194 KB. It is chosen so that whole pages have the
+/// published 2,652 KB.
 const KILOBYTES: [LogNormal; 6] = [
     of(18.0, 65.0),
     of(80.0, 269.0),
@@ -145,8 +148,8 @@ const KILOBYTES: [LogNormal; 6] = [
     of(194.0, 1_000.0),
 ];
 
-/// Fraction of a type that is found in waves 1, 2 and 3. For documents, it applies to the frames;
-/// the page itself is wave 0.
+/// Fraction of a type that is found in waves 1, 2 and 3. For documents, the fraction applies to the
+/// frames, because the page itself is wave 0.
 const WAVE_OF: [[f64; 3]; 6] = [
     [0.0, 1.0, 0.0],
     [1.0, 0.0, 0.0],
@@ -161,7 +164,7 @@ const WAVE_OF: [[f64; 3]; 6] = [
 pub struct Object {
     /// Type of the object.
     pub kind: Kind,
-    /// Wave in which the object is found; the page itself is in wave 0.
+    /// Wave in which the object is found. The page itself is in wave 0.
     pub wave: u8,
     /// Bytes of the body.
     pub bytes: u64,
@@ -191,19 +194,19 @@ impl PageView {
 /// Composition of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageShape {
-    /// Measured by HTTP Archive.
+    /// The composition that HTTP Archive measured.
     #[default]
     Archive,
-    /// Number and size in bytes of the objects of each wave. A visit is one view, and nothing is
+    /// Number and size in bytes of the objects of each wave. A visit has one view, and nothing is
     /// parsed.
     Waves([(u32, u64); WAVES]),
-    /// A geometric number of objects of random sizes. The first object is loaded alone, then all
-    /// others at once. A visit is one view, and nothing is parsed.
+    /// A geometric number of objects of random sizes. The first object is loaded alone, and then
+    /// all other objects at once. A visit has one view, and nothing is parsed.
     Sizes {
         /// Mean number of objects per page in thousandths, at least 1,000.
         objects: u32,
-        /// Bytes at each of [`SIZE_QUANTILES`]. Sizes between two quantiles are interpolated in the
-        /// logarithm; none is below the first or above the last.
+        /// Object size in bytes at each of [`SIZE_QUANTILES`]. Sizes between two quantiles are
+        /// interpolated in the logarithm. No size is below the first value or above the last one.
         bytes: [u64; SIZE_QUANTILES.len()],
     },
 }
@@ -213,8 +216,7 @@ pub enum PageShape {
 pub struct Visit {
     /// Start of the first view.
     pub start: Time,
-    /// Number of the first view. Visits that began before the run have earlier views already behind
-    /// them.
+    /// Number of the first view. A visit that began before the run has already had earlier views.
     pub first: u32,
     /// Total number of views.
     pub views: u32,
@@ -225,7 +227,7 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// Returns the view with this number; valid from `first` up to but excluding `views`.
+    /// Returns the view with this number, which must be at least `first` and below `views`.
     pub fn view(&self, number: u32) -> PageView {
         match self.shape {
             PageShape::Archive => archive_page(self.seed, number),
@@ -251,7 +253,7 @@ pub struct Pages {
     earlier: Vec<Visit>,
 }
 
-/// Supported rates of page views; our choice.
+/// Supported rates of page views (our choice).
 const RATES: Range =
     Range { counts: "page views", of: "", decimals: 6, least: 0.001, most: 100_000.0 };
 
@@ -309,8 +311,8 @@ impl Iterator for Pages {
     }
 }
 
-/// Returns the rest of a visit that began at `start` seconds, before the run, if views remain.
-/// Earlier views are assumed to load in no time.
+/// Returns the remaining part of a visit that began at `start` seconds, before the run; `None` if
+/// no views remain. Earlier views are assumed to take no time to load.
 fn joined(visit: Visit, start: f64) -> Option<Visit> {
     let mut at = start;
     for number in 0..visit.views {
@@ -326,7 +328,8 @@ fn joined(visit: Visit, start: f64) -> Option<Visit> {
     None
 }
 
-/// Returns the number of views of a visit: geometric, at most [`MOST_VIEWS`].
+/// Returns the number of views of a visit, which has a geometric distribution and is at most
+/// [`MOST_VIEWS`].
 fn views(seed: u64) -> u32 {
     let mut rng = generator(seed, 0, 1);
     let mut views = 1;
@@ -350,8 +353,8 @@ fn reading(seed: u64, view: u32) -> Duration {
     exponential(&mut generator(seed, view, 2), READING)
 }
 
-/// Returns a separate random generator for each view and purpose, so that none depends on how many
-/// numbers another uses.
+/// Returns a separate random generator for each view and purpose. No generator thus depends on how
+/// many numbers another one has used.
 fn generator(seed: u64, view: u32, purpose: u64) -> Pcg64 {
     Pcg64::seed_from_u64(
         seed.rotate_left(17) ^ (u64::from(view) << 8 | purpose).wrapping_mul(0xd134_2543_de82_ef95),
@@ -381,7 +384,7 @@ fn archive_page(seed: u64, view: u32) -> PageView {
             objects.push(Object { kind, wave, bytes, request_bytes: REQUEST });
         }
     }
-    // The sort is stable: equal objects keep their original order.
+    // The sort is stable, so equal objects keep their original order.
     objects.sort_by_key(|object| (object.wave, object.kind.urgency()));
     PageView {
         objects,
@@ -401,8 +404,8 @@ fn wave(kind: usize, sample: f64) -> u8 {
     }
 }
 
-/// Builds a page of known objects. The page is a document; the next waves are style sheets, scripts
-/// and images.
+/// Builds a page of known objects. The page itself is a document. The following waves are style
+/// sheets, scripts and images.
 fn known_page(waves: &[(u32, u64); WAVES]) -> PageView {
     let kind = |wave: usize| match wave {
         0 => Kind::Html,
@@ -418,7 +421,7 @@ fn known_page(waves: &[(u32, u64); WAVES]) -> PageView {
     PageView { objects: objects.collect(), parse: [Duration::ZERO; WAVES], reading: Duration::ZERO }
 }
 
-/// Builds a page of random sizes. The page is a document, and the other objects are data.
+/// Builds a page with random sizes. The page itself is a document, and all other objects are data.
 fn sampled_page(mean: f64, quantiles: &[u64; SIZE_QUANTILES.len()], rng: &mut Pcg64) -> PageView {
     let object = |kind, wave, rng: &mut Pcg64| Object {
         kind,

@@ -7,11 +7,11 @@ use std::fmt;
 pub(crate) struct Range {
     /// Noun for the events that the rate counts per second.
     pub(crate) counts: &'static str,
-    /// Name of the model as a suffix, if helpful: ` for PackMime`.
+    /// Name of the model as a suffix of the noun, such as ` for PackMime`; empty if not needed.
     pub(crate) of: &'static str,
-    /// Decimals needed to tell such rates apart.
+    /// Number of decimals needed to distinguish such rates.
     pub(crate) decimals: usize,
-    /// Lowest and highest rate.
+    /// Lowest and highest supported rate.
     pub(crate) least: f64,
     pub(crate) most: f64,
 }
@@ -41,7 +41,7 @@ impl RateOutOfRange {
         self.rate > self.range.most
     }
 
-    /// Returns the error without a suggestion for a fix.
+    /// Returns the error without a hint for a correction.
     pub fn finding(&self) -> String {
         let Range { counts, of, decimals, .. } = *self.range;
         let much = if self.is_too_high() { "many" } else { "few" };

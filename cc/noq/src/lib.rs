@@ -44,45 +44,46 @@
 //! the bucket.
 //!
 //! noq cannot delay a packet for a given time. A [`fathom_cc::Pacing::Delay`] of `D` therefore
-//! becomes the rate of a sender that can: `window / (RTT + D)`, see
+//! becomes the rate of a sender that can delay packets: `window / (RTT + D)`. See
 //! [`fathom_plugin::ControllerDriver::pacing_rate`]. noq takes a packet's send time when the packet
 //! leaves the bucket, so noq's RTT does not include `D`. At this rate, `window * RTT / (RTT + D)`
-//! bytes are in flight, so the rate limits sending and the window does not. noq reads the rate
+//! bytes are in flight, so sending is limited by the rate and not by the window. noq reads the rate
 //! before every send, so a new rate takes effect at once. The bucket shrinks with the rate.
 //!
 //! # ECN in noq
 //!
 //! As in quinn, every packet is ECT(0). On each path, marking stops permanently if an ACK frame has
 //! no ECN counts or if validation (RFC 9000 §13.4.2.1) fails. noq uses the counts only if the
-//! largest acknowledged number rises. If the CE count grew, noq calls `on_congestion_event` with
-//! `is_ecn` set and zero lost bytes, once per ACK frame, after the frame's acknowledgements and
-//! losses. This plug-in turns the call into [`fathom_cc::Cause::Mark`].
+//! largest acknowledged packet number rises. If the CE count has grown, noq calls
+//! `on_congestion_event` with `is_ecn` set and zero lost bytes, once per ACK frame, after the
+//! frame's acknowledgements and losses. This plug-in turns the call into
+//! [`fathom_cc::Cause::Mark`].
 //!
 //! Unlike quinn, noq compares the counts with the number of newly acknowledged *ranges*, not
-//! packets. It thus tolerates a path that clears the marks of some packets of a range. The
+//! packets. noq thus tolerates a path that clears the marks of some packets of a range. The
 //! controller receives the counts of each path from the ACK or PATH_ACK frame, with the batch and
 //! before the mark, with or without the extension.
 //!
 //! # Other calls from noq to a controller
 //!
 //! - `on_spurious_congestion_event`: all packets that noq declared lost were acknowledged. The call
-//!   becomes [`fathom_cc::Controller::on_spurious_congestion_event`], unless a mark came after the
+//!   becomes [`fathom_cc::Controller::on_spurious_congestion_event`], unless a mark followed the
 //!   loss, because the mark was not spurious.
-//! - `on_packet_lost` is not used: it reports the bytes of `on_congestion_event` again, one packet
-//!   at a time. `on_cwnd_limited` (the acknowledgements contain `app_limited`) and
-//!   `on_ack_frequency_update` are not used either: controllers have no event for them.
+//! - Three calls are not used. `on_packet_lost` reports the bytes of `on_congestion_event` again,
+//!   one packet at a time. `on_cwnd_limited` is not needed because the acknowledgements contain
+//!   `app_limited`. Controllers have no event for `on_ack_frequency_update`.
 //!
 //! # Multipath
 //!
 //! Each path has its own controller. noq does not tell the factory the path; the first packet sent
-//! determines it. PATH_ACK frames are read like ACK frames. In `paper` mode, the peer must
-//! acknowledge packets on the path on which they arrived, or there are no delays. In `lean` mode,
-//! any path will do.
+//! determines it. PATH_ACK frames are read like ACK frames. In `paper` mode, delays are available
+//! only if the peer acknowledges packets on the path on which they arrived. In `lean` mode, the
+//! peer may use any path.
 //!
 //! Packets of a second path need a crypto provider that can seal them. rustls leaves this to the
-//! provider (`ring` and `aws-lc-rs` can). With a provider that cannot, multipath is off whatever
-//! the transport settings say, and so is n0's NAT traversal, which needs multipath. A warning is
-//! logged.
+//! provider, and `ring` and `aws-lc-rs` support it. With any other provider, multipath is off
+//! whatever the transport settings say. n0's NAT traversal is then also off, because it needs
+//! multipath. A warning is logged.
 //!
 //! # Handshake data
 //!

@@ -1,6 +1,7 @@
 //! One value for each network path of a connection.
 
-/// Maximum number of paths remembered. Path numbers only grow, so the smallest is evicted first.
+/// Maximum number of paths remembered. Path numbers only grow, so the path with the smallest number
+/// is evicted first.
 pub(crate) const MAX_PATHS: usize = 8;
 
 /// Values by path number, at most [`MAX_PATHS`].
@@ -8,7 +9,7 @@ pub(crate) const MAX_PATHS: usize = 8;
 pub(crate) struct ByPath<T>(Vec<(u32, T)>);
 
 impl<T: Default> ByPath<T> {
-    /// Returns the value of `path`, creating it on first use.
+    /// Returns the value of `path`. Creates it on first use.
     #[inline(always)]
     pub(crate) fn at(&mut self, path: u32) -> &mut T {
         // Nearly always, there is only one path.
@@ -36,7 +37,7 @@ impl<T: Default> ByPath<T> {
         oldest
     }
 
-    /// Returns the value of `path`, if it was used before.
+    /// Returns the value of `path`; `None` if the path was not used before.
     pub(crate) fn known(&mut self, path: u32) -> Option<&mut T> {
         self.0.iter_mut().find(|(id, _)| *id == path).map(|(_, value)| value)
     }

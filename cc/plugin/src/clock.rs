@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use fathom_cc::Time;
 
-/// Source of time: the system's clock or a laboratory's.
+/// Source of time: the clock of the system or of a laboratory.
 pub trait Clock: Send + Sync + 'static {
     /// Returns the current time.
     fn now(&self) -> Instant;
 
-    /// Returns this host's timestamp counter `since_start` nanoseconds after the connection began,
-    /// in nanoseconds.
+    /// Returns the value of this host's timestamp counter in nanoseconds, `since_start` nanoseconds
+    /// after the connection began.
     ///
     /// Laboratories override this method to give hosts clocks with an offset or drift.
     fn stamp(&self, since_start: u64) -> u64 {
@@ -44,8 +44,8 @@ impl<S: crate::Stack> Clock for RuntimeClock<S> {
     }
 }
 
-/// Difference between the clock and the stack's time at which a warning is logged: longer than a
-/// thread waits for a processor between two readings.
+/// Difference between the clock and the stack's time at which a warning is logged. It is longer
+/// than a thread waits for a processor between two readings.
 const DIVERGED: Duration = Duration::from_secs(1);
 /// Value of [`ConnectionClock::sealed`] between packets.
 const NONE: u64 = u64::MAX;
@@ -104,7 +104,7 @@ impl ConnectionClock {
     pub(crate) fn compare(&self, sent: Time) {
         let sealed = self.sealed.swap(NONE, Ordering::Relaxed);
         if sealed == NONE {
-            return; // a packet of the handshake, which has no timestamp frame
+            return; // This is a packet of the handshake, which has no timestamp frame.
         }
         let error = sealed.abs_diff(sent.as_nanos());
         if error > self.error.fetch_max(error, Ordering::Relaxed)
@@ -130,7 +130,7 @@ impl ConnectionClock {
         Duration::from_nanos(self.error.load(Ordering::Relaxed))
     }
 
-    /// Returns this host's timestamp counter at `at`: the time on the wire.
+    /// Returns this host's timestamp counter at `at`, which is the time on the wire.
     #[inline]
     pub(crate) fn wire_time(&self, at: Time) -> Time {
         Time::from_nanos(self.clock.stamp(at.as_nanos()))

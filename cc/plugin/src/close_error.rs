@@ -1,13 +1,13 @@
 //! The error with which a connection must close.
 
-/// Reason why a connection must close; a plug-in converts it to its stack's error.
+/// Reason why a connection must close. A plug-in converts it to its stack's error.
 #[derive(Clone, Debug)]
 pub struct CloseError {
     /// Transport error code.
     pub code: ErrorCode,
     /// Description of the error, in one line.
     pub reason: String,
-    /// TLS error, if TLS failed.
+    /// TLS error; `None` unless TLS failed.
     #[cfg(feature = "rustls")]
     pub tls: Option<rustls::Error>,
 }
@@ -15,13 +15,13 @@ pub struct CloseError {
 /// Transport error codes that this crate uses (RFC 9000 §20.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// CRYPTO_ERROR with this TLS alert.
+    /// The error CRYPTO_ERROR with this TLS alert.
     Alert(u8),
-    /// PROTOCOL_VIOLATION.
+    /// The error PROTOCOL_VIOLATION.
     ProtocolViolation,
-    /// TRANSPORT_PARAMETER_ERROR.
+    /// The error TRANSPORT_PARAMETER_ERROR.
     TransportParameter,
-    /// CONNECTION_REFUSED.
+    /// The error CONNECTION_REFUSED.
     ConnectionRefused,
 }
 

@@ -19,7 +19,7 @@ pub enum PluginError {
     Missing {
         /// The missing capabilities.
         missing: Missing,
-        /// Whether a shaping socket would provide them.
+        /// Whether a shaping socket would provide the missing capabilities.
         shaping_socket_suffices: bool,
     },
     /// The controller changes the packet size, but the application's DATAGRAM frames need a fixed
@@ -34,8 +34,8 @@ pub enum PluginError {
     /// The suite given for Initial packets is not TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
     #[cfg(feature = "rustls")]
     InitialSuite(rustls::CipherSuite),
-    /// The TLS configuration cannot carry QUIC. Contains rustls's error, for example a missing TLS
-    /// 1.3 or a missing suite for QUIC.
+    /// The TLS configuration cannot carry QUIC, for this reason from rustls. For example, it lacks
+    /// TLS 1.3 or a suite for QUIC.
     #[cfg(feature = "rustls")]
     Tls(rustls::Error),
     /// The server's `max_early_data_size` is neither 0 nor `u32::MAX`, the only values that QUIC
@@ -109,19 +109,20 @@ impl From<SpecError> for PluginError {
 /// ([`crate::ConnectionState::for_stack`]).
 #[derive(Clone)]
 pub struct ConnectionConfig {
-    /// Source of the connection's controllers; `None`: the stack's own controllers.
+    /// Source of the connection's controllers. `None` for the stack's own controllers.
     pub controller_config: Option<Arc<dyn ControllerConfig>>,
     /// Clock for the timestamp frames.
     pub clock: Arc<dyn Clock>,
-    /// How the connection exchanges one-way delays.
+    /// Exchange of one-way delays by the connection.
     pub extension: Extension,
-    /// Observer called after every acknowledgement and congestion event.
+    /// Observer that is called after every acknowledgement and congestion event.
     pub observer: Option<Arc<dyn Observer>>,
     /// Bytes sent instead of the extension's transport parameters (id, length, value). Tests use
     /// this to send bytes that no honest endpoint sends.
     #[doc(hidden)]
     pub parameter: Option<Arc<[u8]>>,
-    /// Bytes sent instead of the timestamp frame, for the same purpose.
+    /// Bytes sent instead of the timestamp frame. Tests use them to send bytes that no honest
+    /// endpoint sends.
     #[doc(hidden)]
     pub stamp: Option<Arc<[u8]>>,
 }

@@ -1,16 +1,16 @@
-//! State that the packet keys, the session and the controllers of one connection share. The parts
-//! are behind one lock. This module only calls them in the right order:
+//! State that the packet keys, the session and the controllers of one connection share. Its parts
+//! are behind one lock, and this module only calls them in the right order:
 //!
 //! - [`Negotiation`]: which timestamp frames are written and read.
 //! - [`StampWriter`]: which of our packets carry a timestamp frame.
 //! - [`PathSignals`]: delays and ECN counts of each path, read from the peer's ACK frames.
 //! - [`Shaping`]: how a shaping socket trims and delays packets, if there is one.
 //!
-//! A stack calls keys and controllers one after the other, under the connection's own lock: it
-//! opens a packet and then processes the packet's ACK frames. A packet's signals are therefore
-//! available when a controller takes them, and the next packet replaces them. An ACK frame takes
-//! the lock twice: in [`ConnectionState::open`], and in [`ConnectionState::lock`] while the
-//! controller processes its batch.
+//! A stack calls keys and controllers one after another, under the connection's own lock. It first
+//! opens a packet and then processes the packet's ACK frames. The signals of a packet are therefore
+//! available when a controller takes them, and are replaced by those of the next packet. An ACK
+//! frame takes the lock twice: in [`ConnectionState::open`], and in [`ConnectionState::lock`] while
+//! the controller processes its batch.
 
 mod controllers;
 mod packets;
@@ -40,7 +40,7 @@ pub(crate) use controllers::LockedState;
 pub(crate) struct EndpointId(Arc<()>);
 
 impl EndpointId {
-    /// Returns whether both identify the same endpoint.
+    /// Returns whether both values identify the same endpoint.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -51,14 +51,14 @@ pub struct ConnectionState {
     clock: ConnectionClock,
     provided: Capabilities,
     controller_config: Option<Arc<dyn ControllerConfig>>,
-    /// The endpoint, if the connection shares a configuration with others.
+    /// Identity of the endpoint; `None` unless the connection shares its configuration with others.
     endpoint: Option<EndpointId>,
     observer: Option<Arc<dyn Observer>>,
     /// Whether ACK frames are read for the report.
     monitors_acks: bool,
     room: PacketRoom,
-    /// Writer of trailers if the endpoint sends through a shaping socket; [`Parts::shaping`] is
-    /// then set.
+    /// Writer of trailers if the endpoint sends through a shaping socket. [`Parts::shaping`] is set
+    /// in the same case.
     trailer: Option<Arc<TrailerWriter>>,
     /// Number of controllers started so far.
     controllers: AtomicU64,
@@ -71,9 +71,9 @@ pub struct ConnectionState {
 /// event.
 #[derive(Default)]
 struct PacketRoom {
-    /// For the timestamp frame.
+    /// Bytes reserved for the timestamp frame.
     frame: AtomicUsize,
-    /// For the shaping socket to trim.
+    /// Bytes reserved for the shaping socket to trim.
     tail: AtomicUsize,
     /// Whether every packet carries a timestamp frame, not only packets with an ACK frame.
     stamps_every_packet: AtomicBool,
@@ -143,10 +143,10 @@ impl ConnectionState {
         self.endpoint.as_ref()
     }
 
-    /// Creates the state of a connection on a stack that calls the plug-in from its own code and
-    /// thus needs no keys or sessions of ours.
+    /// Creates the state of a connection on a stack that calls the plug-in from its own code. Such
+    /// a stack needs no keys or sessions of ours.
     ///
-    /// Such a stack calls:
+    /// Such a stack must call:
     /// - during the handshake: [`ConnectionState::set_ack_delay_exponent`],
     ///   [`ConnectionState::append_parameters`] and [`ConnectionState::negotiate`];
     /// - for each 1-RTT packet that it builds: [`ConnectionState::frame_room`] and
@@ -154,8 +154,8 @@ impl ConnectionState {
     /// - for each packet that it has opened: [`ConnectionState::on_packet_received`], or before
     ///   1-RTT [`ConnectionState::on_early_packet_received`].
     ///
-    /// The stack starts one [`ControllerDriver`](crate::ControllerDriver) per network path. All its
-    /// 1-RTT packets share one packet number space, which is path 0.
+    /// The stack starts one [`ControllerDriver`](crate::ControllerDriver) per network path. All
+    /// 1-RTT packets of the stack share one packet number space, which is path 0.
     ///
     /// # Errors
     /// Returns an error if the stack lacks capabilities that the configuration's controllers
@@ -235,7 +235,7 @@ impl ConnectionState {
     }
 
     /// Sets the ack_delay_exponent that this endpoint sends to its peer, or 3 if it sends none.
-    /// TIMESTAMP frames are scaled by it.
+    /// TIMESTAMP frames are scaled by this exponent.
     pub fn set_ack_delay_exponent(&self, exponent: u8) {
         self.parts.lock().negotiation.set_own_exponent(exponent);
     }
@@ -247,16 +247,15 @@ impl ConnectionState {
 
     /// Reads the peer's raw transport parameters. A repeated call gives the same result.
     ///
-    /// # Errors
-    /// Returns an error if a parameter read here is malformed, or if the controller needs one-way
-    /// delay and the peer offers no frame for it. In the latter case the negotiation is complete
-    /// and a stack may continue.
+    /// # Errors Returns an error if a parameter read here is malformed, or if the controller needs
+    /// one-way delay and the peer offers no frame for it. In the latter case, the negotiation is
+    /// complete, and a stack may continue.
     pub fn negotiate(&self, peers: &[u8]) -> Result<(), CloseError> {
         let now = self.clock.wire_now();
         let parts = &mut *self.parts.lock();
         parts.negotiation.on_peer_parameters(peers)?;
-        // Every controller receives round-trip times, and ACK frames say how long the peer delayed
-        // them.
+        // Every controller receives round-trip times, and ACK frames contain the time for which the
+        // peer delayed them.
         parts.reads = self.controller_config.is_some()
             || self.monitors_acks
             || parts.negotiation.is_used()
@@ -287,7 +286,7 @@ impl ConnectionState {
 }
 
 impl PacketRoom {
-    /// Publishes the bytes that the parts reserve in the next packets.
+    /// Publishes the numbers of bytes that the parts reserve in the next packets.
     fn publish(&self, parts: &Parts) {
         self.frame.store(parts.stamps.room(), Ordering::Relaxed);
         self.tail.store(parts.tail(), Ordering::Relaxed);

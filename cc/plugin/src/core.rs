@@ -30,13 +30,13 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Returns `bare`, extended by the capabilities of a shaping socket if there is one.
+    /// Returns `bare`, extended by the capabilities of the shaping socket if there is one.
     pub(crate) fn provided(&self, bare: Capabilities) -> Capabilities {
         if self.registry.is_some() { with_shaping_socket(bare) } else { bare }
     }
 
     /// Returns the part of `bare`, the stack's own capabilities, that remains if our keys do not
-    /// seal and open its packets. A shaping socket needs these keys, too.
+    /// seal and open its packets. A shaping socket also needs these keys.
     pub(crate) const fn without_session(bare: Capabilities) -> Capabilities {
         Capabilities { one_way: false, ecn: false, ..bare }
     }
@@ -84,8 +84,8 @@ impl Core {
     }
 }
 
-/// Returns the capabilities of a stack that sends through a shaping socket; `bare` is the stack's
-/// own.
+/// Returns the capabilities of a stack that sends through a shaping socket. `bare` has the stack's
+/// own capabilities.
 pub const fn with_shaping_socket(bare: Capabilities) -> Capabilities {
     Capabilities { pacing: true, datagram: true, ..bare }
 }

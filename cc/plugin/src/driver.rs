@@ -4,9 +4,9 @@
 //! batch per ACK frame.
 //!
 //! For each event of the controller, the driver locks the [`ConnectionState`] once. Under the lock,
-//! the driver takes the signals of the ACK frame, the controller processes the event, and the
-//! driver passes on the controller's shaping request and records the controller's state for the
-//! report. The observer is called afterwards, without the lock.
+//! the driver takes the signals of the ACK frame, and the controller processes the event. The
+//! driver then passes on the controller's shaping request and records the controller's state for
+//! the report. The observer is called afterwards, without the lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,22 +32,23 @@ pub struct ControllerDriver {
     /// Packets acknowledged by the ACK frame that the stack is processing.
     batch: Vec<Acked>,
     smoothed: Option<Duration>,
-    /// Part of the stack's smoothed RTT that is the shaping socket's send delay; averaged like the
-    /// RTT (RFC 9002 §5.3).
+    /// Part of the stack's smoothed RTT that the shaping socket's send delay causes. It is averaged
+    /// like the RTT (RFC 9002 §5.3).
     smoothed_send_delay: Duration,
     min_rtt: Option<Duration>,
-    /// Smoothed RTT; after the first batch, that batch's RTT sample.
+    /// Smoothed RTT. After the first batch, it is the RTT sample of this batch.
     round_trip: Option<Duration>,
     /// Whether the last congestion event was a loss.
     lost: bool,
     /// Whether the ACK frame that the stack is processing produced a batch.
     batch_reported: bool,
-    /// Send time of the newest packet that a mark concerns, if the mark came with an ACK frame
-    /// without a batch.
+    /// Send time of the newest packet that a mark concerns; `None` unless the mark came with an ACK
+    /// frame without a batch.
     early_mark: Option<Time>,
 }
 
-/// A controller, and how the shaping socket changes the packets that it counts.
+/// A controller, with the changes that the shaping socket makes to the packets that the controller
+/// counts.
 #[derive(Debug)]
 struct ShapedController {
     controller: Box<dyn Controller>,
@@ -84,7 +85,7 @@ impl ShapedController {
         self.update_trim(state.trim());
     }
 
-    /// Updates the accounting: packets are trimmed by `trim` bytes since `since`.
+    /// Updates the accounting: since `since`, packets are trimmed by `trim` bytes.
     fn update_trim(&mut self, (since, trim): (Time, usize)) {
         self.trim.change(since, self.mtu, trim);
     }
@@ -102,7 +103,7 @@ impl ShapedController {
     }
 }
 
-/// Registration of a controller with its connection, shared by clones of the driver.
+/// Registration of a controller with its connection. Clones of the driver share it.
 #[derive(Debug)]
 struct FlowRegistration {
     state: Arc<ConnectionState>,
@@ -123,7 +124,7 @@ pub struct AckBatch {
     pub now: Instant,
     /// Bytes still in flight.
     pub in_flight: u64,
-    /// Whether the application limited sending, not the window.
+    /// Whether the application, rather than the window, limited sending.
     pub app_limited: bool,
     /// Largest packet number acknowledged so far in the packet number space.
     pub largest: Option<u64>,
@@ -185,7 +186,8 @@ impl ControllerDriver {
         self.state().clock().time(at)
     }
 
-    /// Handles `bytes` handed to the network: one datagram per call if there is a shaping socket.
+    /// Handles `bytes` that were handed to the network. With a shaping socket, each call is for one
+    /// datagram.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         let now = self.time(now);
         self.state().clock().compare(now);
@@ -202,15 +204,15 @@ impl ControllerDriver {
         self.shaped.request_shaping(self.registration.id, &mut self.registration.state.lock());
     }
 
-    /// Handles a packet of this path that was sealed just before. A controller that does not know
-    /// its path takes the path of `packet`.
+    /// Handles a packet of this path that was just sealed. A controller that does not know its path
+    /// takes the path of `packet`.
     pub fn on_packet_sent(&mut self, packet: u64) {
         if self.shaped.path.is_none() {
             self.shaped.path = self.state().path_of(packet);
         }
     }
 
-    /// Adds an acknowledged packet to the batch; `smoothed` is the stack's RTT estimate.
+    /// Adds an acknowledged packet to the batch. `smoothed` is the stack's RTT estimate.
     pub fn on_ack(&mut self, sent: Instant, bytes: u64, smoothed: Duration) {
         let sent = self.time(sent);
         let bytes = self.shaped.trim.acked(sent, bytes);
@@ -237,8 +239,8 @@ impl ControllerDriver {
         let known = Rtt { min: self.min_rtt.unwrap_or(sample), ..Rtt::first(sample) };
         let rtt = known.with_sample(sample, signals.ack_delay, Duration::MAX);
         let latest = rtt.latest;
-        // The stack's estimate does not include this sample yet. Before the first sample, the
-        // estimate is only a guess.
+        // The stack's estimate does not include this sample yet. Before the first sample, it is
+        // only a guess.
         let smoothed =
             self.smoothed.map_or(latest, |stack| stack.saturating_sub(self.smoothed_send_delay));
         self.smoothed_send_delay = match self.min_rtt {
@@ -268,7 +270,7 @@ impl ControllerDriver {
         }
     }
 
-    /// Handles lost or marked packets, of which the newest was sent at `sent`.
+    /// Handles lost or marked packets. The newest of them was sent at `sent`.
     ///
     /// A mark on packets that are not congestion controlled (such as bare ACKs) comes with an ACK
     /// frame without a batch. Such a mark waits for the next batch, which carries its ECN counts.
@@ -297,8 +299,8 @@ impl ControllerDriver {
         );
     }
 
-    /// Handles packets that were declared lost but were acknowledged after all. Marks are not
-    /// affected: if a mark came since the loss, nothing is undone.
+    /// Handles packets that were declared lost but later acknowledged. Marks are not affected: if a
+    /// mark has followed the loss, nothing is undone.
     pub fn on_spurious_loss(&mut self) {
         if std::mem::take(&mut self.lost) {
             let now = self.state().clock().now();
@@ -312,7 +314,7 @@ impl ControllerDriver {
         self.event(now, |controller| controller.on_probe_timeout(now, count), |_| {});
     }
 
-    /// Gives the controller an event and handles the consequences; `observe` notifies the observer,
+    /// Gives the controller an event and handles the consequences. `observe` notifies the observer,
     /// if there is one.
     fn event(
         &mut self,
@@ -358,14 +360,14 @@ impl ControllerDriver {
         self.initial_window
     }
 
-    /// Returns the pacing rate, for stacks that pace; `None` leaves pacing of the window to the
+    /// Returns the pacing rate for stacks that pace. `None` leaves the pacing of the window to the
     /// stack.
     ///
     /// [`Pacing::Delay`] becomes `window / (RTT + send_delay)`: the throughput of a sender that
-    /// delays each packet by `send_delay`. The RTT is this path's smoothed RTT. It does not contain
-    /// the send delay, because stacks count a packet as sent when it leaves. The result is `None`
-    /// if the send delay is zero, before the first RTT sample, and behind a shaping socket, which
-    /// really delays packets.
+    /// delays each packet by `send_delay`. The RTT is this path's smoothed RTT, which does not
+    /// contain the send delay, because stacks count a packet as sent when it leaves. The result is
+    /// `None` if the send delay is zero, if there is no RTT sample yet, or if a shaping socket
+    /// itself delays packets.
     pub fn pacing_rate(&self) -> Option<Rate> {
         let params = self.shaped.controller.send_params();
         match params.pacing {
@@ -401,7 +403,7 @@ impl Clone for ControllerDriver {
     }
 }
 
-/// Returns the rate of `window` bytes per `every`, which must not be zero.
+/// Returns the rate that corresponds to `window` bytes per `every`, which must not be zero.
 fn held(window: u64, every: Duration) -> Rate {
     let bytes = u128::from(window) * 1_000_000_000 / every.as_nanos().max(1);
     Rate::from_bytes_per_sec(u64::try_from(bytes).unwrap_or(u64::MAX))

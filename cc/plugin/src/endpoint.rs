@@ -2,15 +2,15 @@
 //! configuration.
 //!
 //! Frameworks that own the accept loop take one configuration for all connections. For each
-//! connection, the stack then starts a TLS session and builds a controller, without saying which
-//! connection they belong to. However, one thread does both without another connection in between:
-//! it starts the session and then builds the first controller. The stack builds later controllers,
-//! after a migration or for a path that the peer opened, while it processes a packet that one of
-//! our keys has just opened. Each thread therefore remembers the connection whose session it
-//! started, or whose packet it opened, last.
+//! connection, the stack then starts a TLS session and builds a controller, without naming the
+//! connection to which they belong. However, one thread first starts the session and then builds
+//! the first controller, without processing another connection in between. The stack builds later
+//! controllers, after a migration or for a path that the peer opened, while it processes a packet
+//! that one of our keys has just opened. Each thread therefore remembers the connection whose
+//! session it started, or whose packet it opened, last.
 //!
-//! A client may open a second path by itself at any time, and the path's controller is then built
-//! outside of this order. Shared configurations therefore call
+//! A client may open a second path by itself at any time. The path's controller is then built
+//! outside of this order. Therefore, shared configurations call
 //! [`Stack::disable_multipath`](crate::Stack::disable_multipath).
 
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ thread_local! {
     static CURRENT: RefCell<Weak<ConnectionState>> = const { RefCell::new(Weak::new()) };
 }
 
-/// Settings shared by those connections of an endpoint that were not wired one by one.
+/// Settings shared by all connections of an endpoint that were not configured one by one.
 pub struct SharedEndpoint {
     id: EndpointId,
     core: Core,
@@ -53,14 +53,14 @@ impl SharedEndpoint {
         state
     }
 
-    /// Creates the state of a connection without a session of ours: it has no extension, and no
-    /// packets are read.
+    /// Creates the state of a connection without a session of ours. Such a connection has no
+    /// extension, and its packets are not read.
     fn without_session(&self) -> Arc<ConnectionState> {
         Arc::new(self.core.connection_without_session(self.bare))
     }
 
-    /// Returns the state of the connection that this thread is processing. If it belongs to another
-    /// endpoint, returns the state of a new connection without a session.
+    /// Returns the state of the connection that this thread is processing. If this connection
+    /// belongs to another endpoint, returns the state of a new connection without a session.
     fn current(&self) -> Arc<ConnectionState> {
         let current = CURRENT.with_borrow(Weak::upgrade);
         current.filter(|state| state.is_of(&self.id)).unwrap_or_else(|| self.without_session())
@@ -70,7 +70,7 @@ impl SharedEndpoint {
 /// Source of the connection for a stack's controllers.
 #[derive(Clone, Debug)]
 pub enum ControllerSource {
-    /// This connection.
+    /// A known connection.
     Connection(Arc<ConnectionState>),
     /// The connection of the endpoint that the calling thread is processing.
     Endpoint(Arc<SharedEndpoint>),
@@ -111,7 +111,8 @@ impl ControllerSource {
 }
 
 impl ConnectionState {
-    /// Makes this the connection that the thread is processing, if it belongs to a shared endpoint.
+    /// Marks this connection as the one that the thread is processing, if it belongs to a shared
+    /// endpoint.
     pub(crate) fn enter(self: &Arc<Self>) {
         if self.endpoint().is_some() {
             CURRENT.with_borrow_mut(|current| {

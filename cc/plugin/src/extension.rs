@@ -1,5 +1,5 @@
-//! Extension for one-way delays: what an endpoint offers, the result of the negotiation, and the
-//! frame in use.
+//! The extension for one-way delays: the frames that an endpoint offers, the result of the
+//! negotiation, and the frame in use.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use fathom_frames::{
 /// SYNC_TIMESTAMP is used first, then TIMESTAMP, then ACK_RECEIVE_TIMESTAMPS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension {
-    /// Value of the transport parameter of SYNC_TIMESTAMP; `None`: not offered.
+    /// Value of the transport parameter of SYNC_TIMESTAMP. If `None`, the frame is not offered.
     pub offer: Option<Offer>,
     /// Value of the transport parameter of TIMESTAMP (draft-huitema-quic-ts), which other stacks
-    /// support; `None`: not offered.
+    /// support. If `None`, the frame is not offered.
     pub timestamp: Option<EnableTimestamp>,
     /// Values of the transport parameters of ACK_RECEIVE_TIMESTAMPS (draft-ietf-quic-receive-ts):
-    /// the frames that we want to read. `Some` also enables writing such frames for a peer that
-    /// wants them; `None` disables both. At most [`ReceiveTimestamps::MOST`] timestamps are
-    /// requested. Multipath QUIC disables this setting.
+    /// the frames that this endpoint wants to read. `Some` also enables writing such frames for a
+    /// peer that wants them. `None` disables both reading and writing. At most
+    /// [`ReceiveTimestamps::MOST`] timestamps are requested. Multipath QUIC disables this setting.
     pub receive_timestamps: Option<ReceiveTimestamps>,
     /// Whether the application sends DATAGRAM frames (RFC 9221). The room for the timestamp frame
     /// is then reserved in every packet, so that the largest datagram that fits does not change
@@ -35,7 +35,7 @@ impl Default for Extension {
 }
 
 impl Extension {
-    /// Offers no frame and reads none.
+    /// Settings that offer no frame and read none.
     pub const OFF: Self =
         Self { offer: None, timestamp: None, receive_timestamps: None, datagrams: false };
 
@@ -49,10 +49,10 @@ impl Extension {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InUse {
-    /// No frame.
+    /// No frame carries one-way delays.
     #[default]
     None,
-    /// SYNC_TIMESTAMP, Fathom's own frame.
+    /// SYNC_TIMESTAMP, which is Fathom's own frame.
     Sync,
     /// TIMESTAMP (draft-huitema-quic-ts).
     Timestamp,
@@ -81,11 +81,11 @@ impl fmt::Display for InUse {
 /// Result of the negotiation between the two sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NegotiatedExtensions {
-    /// SYNC_TIMESTAMP.
+    /// Negotiated use of SYNC_TIMESTAMP.
     pub(crate) sync: Negotiated,
-    /// TIMESTAMP.
+    /// Negotiated use of TIMESTAMP.
     pub(crate) timestamps: Timestamps,
-    /// ACK_RECEIVE_TIMESTAMPS.
+    /// Negotiated use of ACK_RECEIVE_TIMESTAMPS.
     pub(crate) receive_timestamps: NegotiatedReceiveTimestamps,
 }
 

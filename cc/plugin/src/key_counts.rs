@@ -7,11 +7,11 @@ use crate::report::Handshake;
 /// Counters of one connection's keys, updated without a lock.
 #[derive(Default)]
 pub(crate) struct KeyCounts {
-    /// Number of key updates before the newest 1-RTT key that has sealed a packet, and before the
-    /// newest that has opened one.
+    /// Numbers of key updates before the newest 1-RTT key that has sealed a packet, and before the
+    /// newest 1-RTT key that has opened a packet.
     sealed_updates: AtomicU64,
     opened_updates: AtomicU64,
-    /// Number of packets that could not be sealed. One is enough to end the connection.
+    /// Number of packets that could not be sealed. One such packet is enough to end the connection.
     unsealed: AtomicU64,
 }
 
@@ -26,7 +26,7 @@ impl KeyCounts {
         self.opened_updates.fetch_max(updates, Ordering::Relaxed);
     }
 
-    /// Records that a packet could not be sealed and that junk leaves in its place. The connection
+    /// Records that a packet could not be sealed, so that junk leaves in its place. The connection
     /// must end.
     pub(crate) fn on_seal_failure(&self, what: &str) {
         if self.unsealed.fetch_add(1, Ordering::Relaxed) == 0 {

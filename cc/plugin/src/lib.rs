@@ -1,12 +1,12 @@
-//! The plug-ins for quinn and noq, as the modules `quinn` and `noq` behind features of these names,
-//! and the code that all plug-ins share.
+//! The plug-ins for quinn and noq, and the code that all plug-ins share. The plug-ins are the
+//! modules `quinn` and `noq`, behind features of these names.
 //!
 //! Only these two modules depend on a QUIC stack, and they only translate calls and errors. The
-//! sources in `per_stack/` are compiled once in each of them: the traits that they implement are
-//! different traits with the same methods, so no generic can implement both. They name the stack's
-//! items through the module `stack` beside them. Code that differs by more than names is in the
-//! stack's own files: the controller's trait (`adapter`), the path of a packet key (`packet_key`)
-//! and how a socket sends (`socket`).
+//! sources in `per_stack/` are compiled once in each of these modules. The stacks have different
+//! traits with the same methods, so no generic code can implement both. These sources name the
+//! stack's items through the module `stack` next to them. Code that differs in more than names is
+//! in the stack's own files: the controller's trait (`adapter`), the path of a packet key
+//! (`packet_key`) and how a socket sends (`socket`).
 //!
 //! The shared parts, in the order in which a connection uses them:
 //! - [`Plugin`]: a controller chosen by name; [`ClientPlugin`] and [`ServerPlugin`] wire
@@ -18,8 +18,8 @@
 //!   [`ConnectionMonitor`] shows it.
 //! - [`ControllerDriver`]: drives one path's controller, with one batch of acknowledgements per ACK
 //!   frame.
-//! - [`TrailerRegistry`] and [`DelayQueue`]: shared by keys and socket if datagrams are trimmed or
-//!   delayed.
+//! - [`TrailerRegistry`] and [`DelayQueue`]: state that keys and sockets share if datagrams are
+//!   trimmed or delayed.
 //!
 //! # Order of events at the controller
 //!
@@ -38,9 +38,10 @@
 //!
 //! On a stack with multipath, every path has its own packet numbers, log of send times, delay
 //! estimator, ECN counts and controller. Stacks without multipath number their only path 0. An
-//! acknowledgement may arrive on another path than the one its packets used. In `lean` mode and
-//! with TIMESTAMP frames, such an acknowledgement still gives the packets' forward delay, because a
-//! stamp is the peer's clock on any path. An echo (`paper` mode) counts only on its own path.
+//! acknowledgement may arrive on a different path than the packets that it acknowledges. In `lean`
+//! mode and with TIMESTAMP frames, such an acknowledgement still gives the packets' forward delay,
+//! because a stamp is the peer's clock on any path. An echo (`paper` mode) is used only on its own
+//! path.
 
 #![cfg_attr(
     not(feature = "rustls"),

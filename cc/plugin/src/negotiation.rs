@@ -1,8 +1,8 @@
-//! Negotiation of the timestamp frames: what this endpoint offers, what the peer's transport
-//! parameters contain, and the result.
+//! Negotiation of the timestamp frames: the frames that this endpoint offers, the contents of the
+//! peer's transport parameters, and the result.
 //!
 //! The negotiation changes only during the handshake. Afterwards, the other parts of a connection's
-//! state read from it how to write and read frames.
+//! state use its result to write and read frames.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,21 @@ use crate::extension::{Extension, NegotiatedExtensions};
 use crate::payload::{AckSeen, IncomingFrames, PeerTimestamp};
 use crate::receipt_log::KEPT_GROWTH;
 
-/// ack_delay_exponent of an endpoint that does not send one (RFC 9000 §18.2).
+/// Value of ack_delay_exponent for an endpoint that does not send one (RFC 9000 §18.2).
 const DEFAULT_EXPONENT: u8 = 3;
-/// initial_max_path_id (draft-ietf-quic-multipath-21 §2.1). An endpoint that sends it may later use
-/// several paths and PATH_ACK frames.
+/// Identifier of initial_max_path_id (draft-ietf-quic-multipath-21 §2.1). An endpoint that sends
+/// this parameter may later use several paths and PATH_ACK frames.
 const INITIAL_MAX_PATH_ID: u64 = 0x3e;
 
 /// The relevant parts of the peer's transport parameters.
 #[derive(Clone, Copy)]
 struct PeerParameters {
-    /// Parameter of SYNC_TIMESTAMP; also `None` if this endpoint does not offer the frame.
+    /// Parameter of SYNC_TIMESTAMP. It is also `None` if this endpoint does not offer the frame.
     offer: Option<Offer>,
-    /// Parameter of TIMESTAMP; also `None` if this endpoint does not offer the frame.
+    /// Parameter of TIMESTAMP. It is also `None` if this endpoint does not offer the frame.
     enable_timestamp: Option<EnableTimestamp>,
-    /// Parameters of ACK_RECEIVE_TIMESTAMPS; also `None` if this endpoint does not offer the frame.
+    /// Parameters of ACK_RECEIVE_TIMESTAMPS. They are also `None` if this endpoint does not offer
+    /// the frame.
     receive_timestamps: Option<ReceiveTimestamps>,
     exponent: u8,
     /// Maximum time for which the peer delays an acknowledgement.
@@ -128,8 +129,7 @@ impl Negotiation {
         Ok(())
     }
 
-    /// Reads the peer's parameters. The parameters of an extension that is off are unknown, thus
-    /// ignored.
+    /// Reads the peer's parameters. Ignores the parameters of an extension that is off.
     fn peer_parameters(&self, raw: &[u8]) -> Result<PeerParameters, ParameterError> {
         Ok(PeerParameters {
             offer: if self.extension.offer.is_some() { Offer::find(raw)? } else { None },
@@ -211,8 +211,8 @@ impl Negotiation {
         self.negotiated.sync.place == Placement::EveryPacket
     }
 
-    /// Returns the length in bytes of the longest frame that may be negotiated. Used before the
-    /// peer's parameters are known.
+    /// Returns the length in bytes of the longest frame that may be negotiated. It is used before
+    /// the peer's parameters are known.
     pub(crate) fn longest_frame(&self) -> usize {
         let sync = self
             .extension
@@ -233,17 +233,19 @@ impl Negotiation {
         self.peer.exponent
     }
 
-    /// Returns the maximum time for which the peer says that it delays an acknowledgement.
+    /// Returns the maximum time for which the peer delays an acknowledgement, according to its
+    /// parameters.
     pub(crate) const fn max_ack_delay(&self) -> Duration {
         self.peer.max_ack_delay
     }
 
-    /// Returns how to record the send time of a packet, from which its delay is computed when it is
-    /// acknowledged. `None`: not at all. `Some(false)`: as that of a packet that is not
-    /// ack-eliciting. `ack_eliciting` is called only if the answer depends on it.
+    /// Returns how to record the send time of a packet. When the packet is acknowledged, its delay
+    /// is computed from this time. `None` means that the time is not recorded. `Some(false)` means
+    /// that the packet counts as not ack-eliciting. `ack_eliciting` is called only if the result
+    /// depends on it.
     pub(crate) fn records_send_time(&self, ack_eliciting: impl FnOnce() -> bool) -> Option<bool> {
-        // A stamp beside an ACK frame concerns the frame's largest packet. Receive timestamps may
-        // concern any packet.
+        // A stamp next to an ACK frame refers to the frame's largest packet. Receive timestamps may
+        // refer to any packet.
         let any = self.negotiated.sync.reads || self.negotiated.receive_timestamps.reads.is_some();
         match (any, self.negotiated.timestamps.reads) {
             (true, _) => Some(true),
@@ -253,8 +255,8 @@ impl Negotiation {
     }
 
     /// Returns the time information that a packet carries for one of its ACK frames. A stamp is the
-    /// peer's clock, whatever path the packet came on. An echo concerns a packet of the path it
-    /// came on.
+    /// peer's clock, whatever path the packet arrived on. An echo refers to a packet of the path on
+    /// which it arrived.
     pub(crate) fn peer_timestamp(
         &self,
         found: &IncomingFrames,
@@ -275,7 +277,7 @@ impl Negotiation {
         }
     }
 
-    /// Returns the unit of the peer's receive timestamps, if our delay is read from them.
+    /// Returns the unit of the peer's receive timestamps; `None` unless our delays come from them.
     pub(crate) const fn receipts_unit(&self) -> Option<u8> {
         self.negotiated.receive_timestamps.reads
     }

@@ -18,8 +18,8 @@ use crate::monitor::ConnectionMonitor;
 pub use shaping_socket::ShapingSocket;
 pub use wiring::{ClientPlugin, Plugin, ServerPlugin};
 
-/// Returns a view of a live connection, wherever its configuration came from; `None` if its
-/// controller is not one of ours, or if its first path is gone.
+/// Returns a view of a live connection, whatever the source of its configuration. Returns `None` if
+/// its controller is not one of ours, or if its first path no longer exists.
 pub fn monitor(connection: &noq::Connection) -> Option<ConnectionMonitor> {
     adapter::monitor(connection.congestion_state(noq::PathId::ZERO)?)
 }
@@ -29,6 +29,6 @@ pub fn monitor(connection: &noq::Connection) -> Option<ConnectionMonitor> {
 pub const PROVIDED: Capabilities =
     Capabilities { one_way: true, ecn: true, pacing: true, datagram: false };
 
-/// noq as a stack that takes plug-ins.
+/// noq, as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]
 pub struct Noq;

@@ -1,9 +1,11 @@
-//! Packet keys that add our timestamp frame while sealing and remove the peer's while opening.
+//! Packet keys that add our timestamp frame while sealing a packet, and remove the peer's frame
+//! while opening one.
 //!
-//! A stack reserves `tag_len` bytes at the end of every packet for the authentication tag. A 1-RTT
-//! key that is about to write a frame reports `N` more bytes. When the packet is sealed, the
-//! payload moves `N` bytes towards the end and the frame goes in front of it, because the last
-//! STREAM frame of a packet may have no length. The stack never sees the frame.
+//! A stack reserves `tag_len` bytes at the end of every packet for the authentication tag. If a
+//! 1-RTT key is about to write a frame of `N` bytes, it reports `N` more bytes. When the packet is
+//! sealed, the payload moves `N` bytes towards the end, and the frame is written in front of it.
+//! The frame cannot be last, because the last STREAM frame of a packet may have no length. The
+//! stack never sees the frame.
 //!
 //! # A packet that cannot be sealed
 //!
@@ -16,9 +18,9 @@
 //!   could not be protected. The packet leaves as junk, which any peer drops.
 //! - The next packet that is opened appears to have no frames, so the stack closes the connection
 //!   with PROTOCOL_VIOLATION. If no packet arrives, the idle timeout ends the connection. A
-//!   confidentiality limit of 0 would be quicker but does not work: in 1-RTT, stacks react to it
-//!   with a key update for every packet, and noq 1.4.0 panics if a key reaches the limit while the
-//!   connection is closing.
+//!   confidentiality limit of 0 would be quicker but does not work. In 1-RTT, stacks react to such
+//!   a limit with a key update for every packet. noq 1.4.0 also panics if a key reaches the limit
+//!   while the connection is closing.
 //! - An error is logged, and [`Report::unsealed`](crate::Report::unsealed) increases.
 
 use std::sync::Arc;
@@ -36,7 +38,7 @@ const LONG_HEADER: u8 = 0x80;
 const LONG_PROTECTED: u8 = 0x0f;
 const SHORT_PROTECTED: u8 = 0x1f;
 
-/// Records that a packet became junk.
+/// Records that a packet was replaced by junk.
 fn on_seal_failure(state: Option<&ConnectionState>, what: &str) {
     match state {
         Some(state) => state.key_counts().on_seal_failure(what),
@@ -46,15 +48,15 @@ fn on_seal_failure(state: Option<&ConnectionState>, what: &str) {
     }
 }
 
-/// rustls's header protection, made to fail closed.
+/// Header protection of rustls, changed to fail closed.
 pub struct HeaderProtection {
     key: Box<dyn rustls::quic::HeaderProtectionKey>,
     state: Option<Arc<ConnectionState>>,
 }
 
 impl HeaderProtection {
-    /// Creates the header protection of a connection's packets; `state` is `None` before there is a
-    /// connection.
+    /// Creates the header protection of a connection's packets. `state` is `None` before the
+    /// connection exists.
     pub(crate) const fn new(
         key: Box<dyn rustls::quic::HeaderProtectionKey>,
         state: Option<Arc<ConnectionState>>,
@@ -76,7 +78,8 @@ impl HeaderProtection {
     pub fn encrypt(&self, pn_offset: usize, packet: &mut [u8]) {
         let (first, number, sample) = self.split(pn_offset, packet);
         if self.key.encrypt_in_place(sample, first, number).is_err() {
-            // The form and the type of a packet are never protected. The rest of its first byte is.
+            // The form and the type of a packet are never protected, unlike the remaining bits of
+            // its first byte.
             *first &= if *first & LONG_HEADER == 0 { !SHORT_PROTECTED } else { !LONG_PROTECTED };
             packet[pn_offset..].fill(0);
             on_seal_failure(self.state.as_deref(), "protecting a packet's header");
@@ -99,12 +102,13 @@ impl HeaderProtection {
     }
 }
 
-/// Additional task of a key besides sealing and opening.
+/// Task of a key in addition to sealing and opening.
 enum Extra {
-    /// Writes this many bytes of PADDING (0: none); the state is set once there is a connection.
+    /// The key writes this many bytes of PADDING (0 for none). The state is set once the connection
+    /// exists.
     Padding(usize, Option<Arc<ConnectionState>>),
-    /// Carries frames for the connection of this state; the number counts the key updates before
-    /// this key.
+    /// The key adds and removes frames for the connection of this state. The number counts the key
+    /// updates before this key.
     Frames(Arc<ConnectionState>, u64),
 }
 
@@ -112,7 +116,7 @@ enum Extra {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAuthentic;
 
-/// rustls's packet protection, plus the timestamp frame.
+/// Packet protection of rustls, plus the timestamp frame.
 pub struct PacketProtection {
     key: Box<dyn rustls::quic::PacketKey>,
     tag_len: usize,
@@ -131,7 +135,7 @@ impl PacketProtection {
         Self { key, tag_len, extra: Extra::Padding(padding, state) }
     }
 
-    /// Creates a 1-RTT key for the connection of `state`; `updates` key updates came before it.
+    /// Creates a 1-RTT key for the connection of `state`, after `updates` key updates.
     pub(crate) fn one_rtt(
         key: Box<dyn rustls::quic::PacketKey>,
         state: Arc<ConnectionState>,
@@ -141,8 +145,9 @@ impl PacketProtection {
         Self { key, tag_len, extra: Extra::Frames(state, updates) }
     }
 
-    /// Seals packet `packet` of `path` (0 without multipath). `buf` contains header, payload and
-    /// room for the tag. If the key fails, the packet becomes junk (see the module documentation).
+    /// Seals packet `packet` of `path` (0 without multipath). `buf` contains the header, the
+    /// payload and room for the tag. If the key fails, the packet becomes junk (see the module
+    /// documentation).
     pub fn encrypt(&self, path: u32, packet: u64, buf: &mut [u8], header_len: usize) {
         let (header, rest) = buf.split_at_mut(header_len);
         let room = rest.len() - self.tag_len;
@@ -157,12 +162,12 @@ impl PacketProtection {
         };
         let (payload, rest) = rest.split_at_mut(room - departure.trim);
         let (tag, tail) = rest.split_at_mut(self.tag_len);
-        // PADDING need not be written: stacks pass the reserved bytes as zeros, and zero is the
-        // PADDING frame.
+        // PADDING need not be written, because stacks pass the reserved bytes as zeros, and zero is
+        // the PADDING frame.
         let sealed = match path {
             0 => self.key.encrypt_in_place(packet, header, payload),
-            // The nonce also contains the path number (draft-ietf-quic-multipath-21 §2.4). For path
-            // 0 it is the usual nonce.
+            // The nonce also contains the path number (draft-ietf-quic-multipath-21 §2.4). For
+            // path 0, it is the usual nonce.
             _ => self.key.encrypt_in_place_for_path(path, packet, header, payload),
         };
         match sealed.as_ref().map(AsRef::as_ref) {
@@ -180,8 +185,8 @@ impl PacketProtection {
     }
 
     /// Opens packet `packet` of `path` in place and removes the timestamp frames. If there is a
-    /// connection, also removes PADDING at the end. If a timestamp frame is not allowed in the
-    /// packet, the payload becomes empty, on which stacks close the connection.
+    /// connection, also removes PADDING at the end. If the packet has a timestamp frame that is not
+    /// allowed, the payload becomes empty, and stacks then close the connection.
     ///
     /// # Errors
     /// Returns [`NotAuthentic`] if the authentication tag does not match.
@@ -212,7 +217,7 @@ impl PacketProtection {
             Extra::Padding(_, Some(_)) => check_none(payload),
         };
         match visible {
-            // The stack closes the connection on a packet without frames.
+            // The stack closes the connection when it gets a packet without frames.
             Ok(_) if self.state().is_some_and(|state| state.key_counts().unsealed() > 0) => {
                 payload.clear()
             }
@@ -222,7 +227,7 @@ impl PacketProtection {
             }
             Err(NotNegotiated) => {
                 tracing::warn!("a packet contains a timestamp that was not negotiated");
-                // On a packet without frames, stacks close with PROTOCOL_VIOLATION
+                // For a packet without frames, stacks close the connection with PROTOCOL_VIOLATION
                 // (RFC 9000 §12.4), which is also the error for a frame that was not negotiated.
                 payload.clear();
             }

@@ -1,9 +1,9 @@
-//! Signals that ACK frames carry for each network path: one-way delays, ECN counts, and how long
-//! the peer delayed acknowledgements.
+//! Signals that ACK frames carry for each network path: one-way delays, ECN counts, and the time
+//! for which the peer delayed acknowledgements.
 //!
 //! A stack processes a packet's ACK frames right after opening the packet. The signals of these
-//! frames wait here until the path's controller takes them. The next packet replaces them: their
-//! delay is then outdated, but their ECN counts are kept for the next batch.
+//! frames are stored here until the path's controller takes them. The next packet replaces them.
+//! Their delay is then outdated, but their ECN counts are kept for the next batch.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ use crate::payload::{AckSeen, IncomingFrames, PeerTimestamp};
 /// Data from all ACK frames so far, for the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckSummary {
-    /// Number of packets with a timestamp frame; a duplicate is not counted.
+    /// Number of packets with a timestamp frame, without duplicates.
     pub(crate) stamps_received: u64,
     /// Number of ACK frames read.
     pub(crate) acks: u64,
-    /// Longest ACK delay that one of them reports.
+    /// Longest ACK delay that any of these ACK frames reports.
     pub(crate) longest_ack_delay: Duration,
-    /// ECN counts of the newest ACK frame that has any.
+    /// ECN counts of the newest ACK frame that has ECN counts.
     pub(crate) ecn: Option<EcnCounts>,
     /// Newest forward one-way delay.
     pub(crate) one_way: Option<OneWayDelay>,
@@ -43,7 +43,7 @@ pub(crate) struct PathSignals {
 }
 
 impl PathSignals {
-    /// Records that a 1-RTT packet of this path leaves at `departs`, as time on the wire.
+    /// Records that a 1-RTT packet of this path leaves at `departs`, in time on the wire.
     /// `ack_eliciting` returns whether the packet is ack-eliciting.
     pub(crate) fn on_packet_sent(
         &mut self,
@@ -72,7 +72,8 @@ impl PathSignals {
     }
 
     /// Records a packet with the frames `found` in `payload`, which arrived on `path` at `now`, as
-    /// time on the wire. Returns false if the packet came before and thus has no new information.
+    /// time on the wire. Returns false if the packet is a duplicate and thus has no new
+    /// information.
     pub(crate) fn on_packet_received(
         &mut self,
         negotiation: &Negotiation,
@@ -84,8 +85,8 @@ impl PathSignals {
     ) -> bool {
         self.paths.iter_mut().for_each(Path::carry_over_ecn);
         let known = self.paths.at(path);
-        // A duplicate without a stamp has no effect: send times are taken only once, and counts
-        // only grow.
+        // A duplicate without a stamp has no effect, because send times are taken only once and
+        // counts only grow.
         if found.is_stamped() && !known.on_stamped_packet(packet, found.stamp, now) {
             return false;
         }
@@ -110,9 +111,10 @@ impl PathSignals {
         true
     }
 
-    /// Returns, once, the signals of the ACK frame that the stack is processing for controller
-    /// `controller_id` of `path`. `largest` is the largest packet number acknowledged so far on
-    /// that path. The ACK delay is at most the max_ack_delay that the peer announced.
+    /// Returns the signals of the ACK frame that the stack is processing for controller
+    /// `controller_id` of `path`. They are returned only once. `largest` is the largest packet
+    /// number acknowledged so far on this path. The ACK delay is at most the max_ack_delay that the
+    /// peer announced.
     pub(crate) fn take(
         &mut self,
         negotiation: &Negotiation,
@@ -153,14 +155,14 @@ struct Path {
     sent: SendTimes,
     dedup: Dedup,
     estimator: Estimator,
-    /// Stamp of the peer's stamped packet with the largest number, for echoes.
+    /// Stamp for echoes, from the peer's stamped packet with the largest number.
     echo: Option<Echo>,
     ecn: EcnCounts,
     /// Largest packet number acknowledged so far.
     largest: Option<u64>,
     /// Signals of the last ACK frame for this path.
     pending: Option<Pending>,
-    /// ECN counts of ACK frames that acknowledged nothing new; added to the next batch.
+    /// ECN counts of ACK frames that acknowledged no new packets. They are added to the next batch.
     owed: Option<EcnDelta>,
     /// Controller that took the last signals.
     controller_id: Option<u64>,
@@ -172,21 +174,21 @@ struct Pending {
     signals: AckSignals,
 }
 
-/// Signals of an ACK frame, besides the packets it acknowledges.
+/// Signals of an ACK frame, without the packets that it acknowledges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AckSignals {
-    /// Forward one-way delay of the newest packet, if it became known.
+    /// Forward one-way delay of the newest packet; `None` if the delay is not known.
     pub(crate) one_way: Option<OneWayDelay>,
     /// New ECN counts.
     pub(crate) ecn: Option<EcnDelta>,
     /// Time between the arrival of the largest packet and the sending of the frame, as the peer
-    /// reports it. Zero if that packet was acknowledged before, because the frame then gives no RTT
-    /// sample (RFC 9002 §5.1).
+    /// reports it. Zero if this packet had already been acknowledged, because the frame then gives
+    /// no RTT sample (RFC 9002 §5.1).
     pub(crate) ack_delay: Duration,
 }
 
 impl Path {
-    /// Records a packet of the peer with a timestamp frame. Returns whether the frame is to be
+    /// Records a packet of the peer with a timestamp frame. Returns whether the frame has to be
     /// read.
     fn on_stamped_packet(&mut self, packet: u64, stamp: Option<SyncTimestamp>, now: Time) -> bool {
         let arrival = self.dedup.insert(packet);
@@ -196,8 +198,8 @@ impl Path {
         !matches!(arrival, Arrival::Duplicate | Arrival::TooOld)
     }
 
-    /// Reads an ACK frame for this path, and the peer's clock from the same packet. Returns the
-    /// one-way delay, if both together give one.
+    /// Reads an ACK frame for this path, together with the peer's clock from the same packet.
+    /// Returns the one-way delay if the two give one.
     fn on_ack(
         &mut self,
         now: Time,
@@ -206,11 +208,11 @@ impl Path {
         peer_timestamp: PeerTimestamp,
     ) -> Option<OneWayDelay> {
         let delay = ack.delay(exponent);
-        // Every ACK frame goes through the log, stamped or not, because a packet acknowledged
-        // without a stamp must not give a sample later.
+        // Every ACK frame goes through the log, whether it is stamped or not. A packet that was
+        // acknowledged without a stamp must not give a sample later.
         let acked_packet = self.sent.take_range(ack.newest());
-        // This number orders the samples. The log returns each number once and in order, on
-        // whatever path the ACK frames arrive.
+        // This number orders the samples. The log returns each number once and in order, whatever
+        // path the ACK frames arrive on.
         let packet = ack.largest;
         let sample = acked_packet.and_then(|acked_packet| match peer_timestamp {
             PeerTimestamp::Nothing => None,
@@ -262,7 +264,7 @@ impl Path {
             count += 1;
         }
         let told = &mut told[..count];
-        // The newest packet came last; packets that were overtaken are in between. A hostile peer
+        // The newest packet is last, and packets that were overtaken are before it. A hostile peer
         // may report packets in any order and more than once.
         let newest = told.first().map_or(0, |receipt| receipt.micros);
         told.sort_unstable_by_key(|receipt| receipt.packet);
@@ -271,7 +273,8 @@ impl Path {
         self.sent.take_each(ack.largest, |packet, sent| {
             while told.next_if(|receipt| receipt.packet < packet).is_some() {}
             let Some(receipt) = told.next_if(|receipt| receipt.packet == packet) else { return };
-            // The frame's delay is that of the largest packet, which is nearly always the newest.
+            // The delay of the frame is that of its largest packet, which is nearly always the
+            // newest packet.
             let held =
                 delay.saturating_add(Duration::from_micros(newest.saturating_sub(receipt.micros)));
             sample = Some(Sample::received(now, packet, receipt.micros, held, sent, Duration::MAX));
@@ -292,21 +295,21 @@ impl Path {
             Some(Pending { largest: ack.largest, signals: AckSignals { one_way, ecn, ack_delay } });
     }
 
-    /// Discards the delay of the last packet, because a new packet is here, but keeps its ECN
-    /// counts.
+    /// Discards the delay of the last packet, because a new packet has arrived. Keeps the ECN
+    /// counts of the last packet.
     fn carry_over_ecn(&mut self) {
         if let Some(pending) = self.pending.take() {
             self.owed = sum(self.owed, pending.signals.ecn);
         }
     }
 
-    /// See [`PathSignals::take`].
+    /// Returns the signals for [`PathSignals::take`].
     fn take_signals(&mut self, controller_id: u64, largest: Option<u64>) -> AckSignals {
         let same = self.controller_id.is_none_or(|last| last == controller_id);
         self.controller_id = Some(controller_id);
         if !same {
-            // Another controller means another network path, so measurements of the old path are
-            // discarded.
+            // A different controller means a different network path, so measurements of the old
+            // path are discarded.
             self.estimator = Estimator::default();
             (self.pending, self.owed) = (None, None);
         }
@@ -320,8 +323,8 @@ impl Path {
         }
     }
 
-    /// Returns how much an ACK frame's ECN counts grew since the last ones. Counts never decrease
-    /// (RFC 9000 §13.4.2.1).
+    /// Returns by how much an ACK frame's ECN counts exceed the previous counts. Counts never
+    /// decrease (RFC 9000 §13.4.2.1).
     fn ecn_since(&mut self, counts: EcnCounts) -> EcnDelta {
         let grown = |new: u64, old: u64| new.saturating_sub(old);
         let delta = EcnDelta {

@@ -1,4 +1,4 @@
-//! The relevant frames of a payload that was opened or will be sealed.
+//! The relevant frames of a payload that was opened or is about to be sealed.
 
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use fathom_frames::{
 
 use crate::extension::NegotiatedExtensions;
 
-/// Maximum number of SYNC_TIMESTAMP frames removed from one packet; more close the connection. The
-/// number of TIMESTAMP frames is not limited (their draft uses the largest of them), but only the
-/// positions of the first frames up to this number are stored without allocation.
+/// Maximum number of SYNC_TIMESTAMP frames that are removed from one packet. More such frames close
+/// the connection. The number of TIMESTAMP frames is not limited, because their draft uses the
+/// largest of them. Beyond this number, however, storing their positions needs an allocation.
 const MAX_FRAMES: usize = 4;
-/// Maximum number of ACK frames read in one packet, one for each path; only the stack reads further
-/// ones.
+/// Maximum number of ACK frames that are read in one packet, one for each path. Only the stack
+/// reads further ones.
 const MAX_ACKS: usize = 4;
 /// ACK, without and with ECN counts (RFC 9000 §19.3).
 const ACK: u64 = 0x02;
@@ -32,13 +32,14 @@ const PATH_FRAMES: [u64; 2] = [0x1a, 0x1b];
 const PADDING: u64 = 0x00;
 const CLOSES: [u64; 2] = [0x1c, 0x1d];
 
-/// Relevant properties of a payload that will be sealed.
+/// Relevant properties of a payload that is about to be sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutgoingFrames {
     /// Whether the payload is ack-eliciting.
     pub(crate) ack_eliciting: bool,
     /// Whether the payload validates the path (RFC 9000 §8.2), for which the size of its datagram
-    /// matters. Also true for a frame of an unknown extension, which may do the same.
+    /// matters. It is also true for a frame of an unknown extension, which may validate the path,
+    /// too.
     pub(crate) probes_path: bool,
     /// Whether the payload closes the connection.
     pub(crate) closes: bool,
@@ -85,7 +86,8 @@ impl OutgoingFrames {
         Some(start + frame.range.end)
     }
 
-    /// Handles a frame of an extension unknown to this crate: the packet must stay as it is.
+    /// Handles a frame of an extension that this crate does not know. The packet must stay as it
+    /// is.
     fn unknown(self) -> Self {
         Self { ack_eliciting: true, probes_path: true, empty: false, ..self }
     }
@@ -119,7 +121,7 @@ pub(crate) fn is_one_stream_frame(payload: &[u8]) -> bool {
         rest = rest.get(len..)?;
         Some(value)
     };
-    // Stream, offset if there is one, length.
+    // The fields are the stream, the offset if there is one, and the length.
     let length =
         int().and_then(|_| if ty & OFFSET == 0 { Some(0) } else { int() }).and_then(|_| int());
     length == Some(rest.len() as u64)
@@ -134,7 +136,7 @@ pub(crate) struct AckSeen {
     pub(crate) first_range: u64,
     pub(crate) raw_delay: u64,
     pub(crate) ecn: Option<EcnCounts>,
-    /// Position of the frame if it is an ACK_RECEIVE_TIMESTAMPS frame.
+    /// Position of the frame if it is an ACK_RECEIVE_TIMESTAMPS frame; `None` for an ACK frame.
     pub(crate) receive_timestamps: Option<(u16, u16)>,
 }
 
@@ -147,8 +149,8 @@ impl AckSeen {
         Self { path: 0, largest, first_range, raw_delay, ecn, receive_timestamps: Some(at) }
     }
 
-    /// Returns the arrival times of packets, in units of 2^`exponent` microseconds, from the frame
-    /// of `payload` that these fields were read from. `None` for an ACK frame.
+    /// Returns the arrival times of packets, in units of 2^`exponent` microseconds. `payload` is
+    /// the payload from which these fields were read. Returns `None` for an ACK frame.
     pub(crate) fn receipts<'a>(&self, payload: &'a [u8], exponent: u8) -> Option<Receipts<'a>> {
         let (start, end) = self.receive_timestamps?;
         let frame = payload.get(usize::from(start)..usize::from(end))?;
@@ -160,15 +162,15 @@ impl AckSeen {
         self.largest.saturating_sub(self.first_range)..=self.largest
     }
 
-    /// Returns how long the peer delayed the acknowledgement; `exponent` is the peer's
-    /// (RFC 9000 §18.2).
+    /// Returns the time for which the peer delayed the acknowledgement. `exponent` is the peer's
+    /// exponent (RFC 9000 §18.2).
     pub(crate) fn delay(&self, exponent: u8) -> Duration {
         ack_delay(self.raw_delay, exponent)
     }
 
     /// Reads the ACK or PATH_ACK frame of type `ty` at the start of `bytes`. Returns its content
-    /// and its length. A PATH_ACK is an ACK frame with a path number behind its type. Ranges are
-    /// skipped unchecked, because a wrong ACK frame ends the connection anyway.
+    /// and its length. A PATH_ACK is an ACK frame with a path number after its type. Ranges are
+    /// skipped without checks, because the stack closes the connection if an ACK frame is wrong.
     #[inline]
     fn read(ty: u64, bytes: &[u8]) -> Option<(Self, usize)> {
         let mut rest = bytes;
@@ -203,17 +205,18 @@ pub(crate) enum PeerTimestamp {
     Echo(Echo),
     /// The peer's clock, in microseconds modulo 2^32, from a SYNC_TIMESTAMP frame without an echo.
     Stamp(u32),
-    /// The peer's clock, in microseconds modulo 2^32, from a TIMESTAMP frame; and the max_ack_delay
+    /// The peer's clock, in microseconds modulo 2^32, from a TIMESTAMP frame, and the max_ack_delay
     /// that the peer announced.
     Timestamp(u32, Duration),
 }
 
-/// A timestamp frame that was not negotiated, or one too many: a PROTOCOL_VIOLATION.
+/// Error for a timestamp frame that was not negotiated, or for too many such frames. It is a
+/// PROTOCOL_VIOLATION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotNegotiated;
 
-/// Returns the range of a payload that the stack sees if no timestamp frame is allowed in the
-/// payload. Returns an error if the payload has one.
+/// Returns the range of a payload that the stack sees, for a payload in which no timestamp frame is
+/// allowed. Returns an error if the payload has such a frame.
 pub(crate) fn check_none(payload: &[u8]) -> Result<Range<usize>, NotNegotiated> {
     let mut found = IncomingFrames::default();
     if !is_one_stream_frame(payload) {
@@ -232,20 +235,20 @@ pub(crate) fn is_ack_eliciting(payload: &[u8]) -> bool {
 pub(crate) struct IncomingFrames {
     /// First SYNC_TIMESTAMP frame.
     pub(crate) stamp: Option<SyncTimestamp>,
-    /// Largest of the TIMESTAMP frames to be read.
+    /// Largest TIMESTAMP frame that has to be read.
     pub(crate) timestamp: Option<Timestamp>,
-    /// Whether there is an ACK_RECEIVE_TIMESTAMPS frame to be read.
+    /// Whether the payload has an ACK_RECEIVE_TIMESTAMPS frame that has to be read.
     receives: bool,
     pub(crate) ack_eliciting: bool,
     /// Bytes of PADDING at the end.
     pub(crate) padding: usize,
     ack: Option<AckSeen>,
-    /// ACK frames of other paths; nearly always there are none.
+    /// ACK frames of other paths. Nearly always, there are none.
     more_acks: Vec<AckSeen>,
     /// Positions of the timestamp frames, in the first `count` entries.
     at: [(u16, u16); MAX_FRAMES],
     count: usize,
-    /// Positions of further frames; in practice there are none.
+    /// Positions of further timestamp frames. In practice, there are none.
     more: Vec<(u16, u16)>,
 }
 
@@ -253,8 +256,9 @@ impl IncomingFrames {
     /// Reads a payload into this empty value. Returns an error if the payload has a timestamp frame
     /// that it must not have.
     ///
-    /// Nothing is read behind an unreadable frame. Our peers put their timestamp frame first, so it
-    /// is found before. The stack either knows the unreadable frame or closes the connection.
+    /// Frames after an unreadable frame are not read. Our peers put their timestamp frame first, so
+    /// it is found before an unreadable frame. The stack either knows the unreadable frame or
+    /// closes the connection.
     pub(crate) fn read(
         &mut self,
         payload: &[u8],
@@ -264,7 +268,7 @@ impl IncomingFrames {
         while let Some(first) = payload.get(start) {
             let first = u64::from(*first);
             let next = match first {
-                // Fast path for ACK frames, by far the most frequent frames here.
+                // Fast path for ACK frames, which are by far the most frequent frames here.
                 ACK | ACK_ECN | PATH_ACK | PATH_ACK_ECN => self.ack(first, payload, start),
                 _ => self.frame(payload, start, negotiated)?,
             };
@@ -313,7 +317,7 @@ impl IncomingFrames {
                     return Err(NotNegotiated);
                 }
                 self.record_range(range)?;
-                // The value 0 is not a time: timestamps of the draft are positive.
+                // The value 0 is not a time, because the draft's timestamps are positive.
                 let timestamp =
                     Some(stamp).filter(|stamp| negotiated.timestamps.reads && stamp.scaled > 0);
                 self.timestamp = self.timestamp.max(timestamp);
@@ -333,7 +337,7 @@ impl IncomingFrames {
 
     /// Records the position of a timestamp frame.
     fn record_range(&mut self, range: Range<usize>) -> Result<(u16, u16), NotNegotiated> {
-        // No datagram is that long.
+        // No datagram is longer than this type allows.
         let at = |offset: usize| u16::try_from(offset).map_err(|_| NotNegotiated);
         let place = (at(range.start)?, at(range.end)?);
         match self.at.get_mut(self.count) {
@@ -363,8 +367,8 @@ impl IncomingFrames {
         if self.count == 0 {
             return self.visible(0, payload.len());
         }
-        // Go from the last frame to the first: only the first one may be at the start of the
-        // payload.
+        // Go from the last frame to the first, because only the first frame may be at the start of
+        // the payload.
         let lead = self.ranges().rev().fold(0, |lead, range| {
             let frame = Frames::new(&payload[range.clone()]).next();
             let acknowledges =
@@ -374,9 +378,9 @@ impl IncomingFrames {
         self.visible(lead, payload.len())
     }
 
-    /// Returns the range of a payload of `len` bytes without the first `lead` bytes and without the
-    /// PADDING at its end. quinn and noq read PADDING byte by byte, as about 800 frames in each
-    /// Initial packet. At least one byte stays, because a payload without frames is a
+    /// Returns the range of a payload of `len` bytes without its first `lead` bytes and without the
+    /// PADDING at its end. quinn and noq would read PADDING byte by byte, as about 800 frames in
+    /// each Initial packet. At least one byte stays, because a payload without frames is a
     /// PROTOCOL_VIOLATION (RFC 9000 §12.4).
     fn visible(&self, lead: usize, len: usize) -> Range<usize> {
         lead..(len - self.padding).max(lead + 1).min(len)

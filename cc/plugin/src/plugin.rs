@@ -21,7 +21,7 @@ use crate::report::Observer;
 use crate::session::{self, KeySet, Tls, UnknownVersion, initial_keys, initial_suite};
 use crate::shaping_socket::TrailerRegistry;
 
-/// A QUIC stack: its types, and how to wire a connection on it.
+/// A QUIC stack: its types, and functions that configure a connection on it.
 pub trait Stack: Clone + Send + Sync + 'static {
     /// Signals that the stack delivers to controllers, and send parameters that it honours.
     const PROVIDED: Capabilities;
@@ -52,9 +52,9 @@ pub trait Stack: Clone + Send + Sync + 'static {
     /// Returns the current time of a runtime.
     fn now(runtime: &Self::Runtime) -> Instant;
 
-    /// Turns multipath off, on a stack that supports it. Called for configurations that several
-    /// connections share, and if the crypto provider cannot seal packets of a second path: such
-    /// packets would be unreadable for the peer.
+    /// Turns multipath off, on a stack that supports it. Plug-ins call this function for
+    /// configurations that several connections share. They also call it if the crypto provider
+    /// cannot seal packets of a second path, because the peer could not read such packets.
     fn disable_multipath(_: &mut Self::Transport) {}
     /// Returns a factory that makes the controllers of `source`.
     fn controller_factory(source: ControllerSource) -> Arc<Self::ControllerFactory>;
@@ -90,7 +90,8 @@ pub trait Stack: Clone + Send + Sync + 'static {
     ) -> Result<Self::Connecting, Self::ConnectionError>;
 }
 
-/// A controller, and how its connections exchange one-way delays, on the stack `S`. Cheap to clone.
+/// A controller on the stack `S`, and the exchange of one-way delays by its connections. Cloning is
+/// cheap.
 #[derive(Clone)]
 pub struct Plugin<S> {
     core: Core,
@@ -131,7 +132,7 @@ impl<S: Stack> Plugin<S> {
         Self::build(config, Some(Arc::clone(registry)))
     }
 
-    /// Creates a plug-in as [`Plugin::new_with_shaping`] does, from a name and options.
+    /// Creates a plug-in like [`Plugin::new_with_shaping`], from a name and options.
     ///
     /// # Errors
     /// Returns an error if the name or an option is invalid, or if the stack lacks capabilities
@@ -171,9 +172,10 @@ impl<S: Stack> Plugin<S> {
 
     /// Takes the time from the endpoint's runtime instead of the system's clock.
     ///
-    /// Required if the stack's time is not the system's, as in a simulation: the timestamp frames
-    /// are written while a packet is sealed, and the stack does not pass its time there. If the
-    /// clocks differ, the plug-in logs a warning, and [`Report`](crate::Report) has the difference.
+    /// This is required if the stack's time is not the system's time, as in a simulation. The
+    /// timestamp frames are written while a packet is sealed, and the stack does not pass its time
+    /// to the packet keys. If the clocks differ, the plug-in logs a warning, and
+    /// [`Report`](crate::Report) has the difference.
     ///
     /// ```ignore
     /// let sim = executor.sim(); // fathom_netsim::sim::SimHandle
@@ -185,9 +187,9 @@ impl<S: Stack> Plugin<S> {
         self.with_clock(Arc::new(RuntimeClock::<S>(runtime)))
     }
 
-    /// Sets the clock, for hosts whose timestamp counter has an offset or drift, and for tests. It
-    /// must agree with the time that the stack passes to controllers; [`Plugin::with_runtime`]
-    /// suffices otherwise.
+    /// Sets the clock, for tests and for hosts whose timestamp counter has an offset or drift. The
+    /// clock must agree with the time that the stack passes to controllers. In all other cases,
+    /// [`Plugin::with_runtime`] suffices.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.core.clock = clock;
@@ -219,7 +221,8 @@ impl<S: Stack> Plugin<S> {
         self
     }
 
-    /// Sends these bytes instead of the timestamp frame, for the same purpose.
+    /// Sends these bytes instead of the timestamp frame. Tests use this to send bytes that no
+    /// honest endpoint sends.
     #[doc(hidden)]
     #[must_use]
     pub fn with_raw_stamp(mut self, bytes: &[u8]) -> Self {
@@ -242,8 +245,9 @@ impl<S: Stack> Plugin<S> {
 
     /// Returns a factory of controllers for transport settings, for frameworks that bring their own
     /// TLS. Such controllers receive round-trip times, losses and marks as the stack reports them.
-    /// Without an extension there are no one-way delays, and the round-trip times include ACK
-    /// delays. A `TransportConfig` with this factory serves any number of connections and paths.
+    /// Because these connections have no extension, there are no one-way delays, and the round-trip
+    /// times include ACK delays. A `TransportConfig` with this factory serves any number of
+    /// connections and paths.
     ///
     /// # Errors
     /// Returns an error if the controller requires one-way delays, ECN counts or a shaping socket.
@@ -336,7 +340,8 @@ fn check_initial(initial: Suite) -> Result<(), PluginError> {
     }
 }
 
-/// Returns whether packets of several paths can be sealed; true on stacks without multipath.
+/// Returns whether packets of several paths can be sealed. The result is always true on stacks
+/// without multipath.
 fn seals_paths<S: Stack>(provider: &rustls::crypto::CryptoProvider) -> bool {
     if !S::MULTIPATH {
         return true;
@@ -382,8 +387,8 @@ impl<S: Stack> ClientPlugin<S> {
     }
 
     /// Returns the configuration of one connection, for the stack's `Endpoint::connect_with`. Never
-    /// use it for a second connection. The observer, if any, is called after every acknowledgement
-    /// and congestion event.
+    /// use this configuration for a second connection. The observer, if any, is called after every
+    /// acknowledgement and congestion event.
     pub fn config(
         &self,
         mut transport: S::Transport,
@@ -404,8 +409,7 @@ impl<S: Stack> ClientPlugin<S> {
 
     /// Returns a configuration for any number of connections, for code that opens connections
     /// itself: a framework, or `Endpoint::set_default_client_config`. Each connection has its own
-    /// controller and frame layer, shown by `monitor` of the stack's module.
-    /// Multipath is off.
+    /// controller and frame layer, which `monitor` of the stack's module shows. Multipath is off.
     pub fn shared_config(&self, mut transport: S::Transport) -> S::ClientConfig {
         S::disable_multipath(&mut transport);
         S::client_config(self.crypto(self.plugin.shared_source()), transport)
@@ -429,13 +433,13 @@ pub struct ServerPlugin<S: Stack> {
 }
 
 impl<S: Stack> ServerPlugin<S> {
-    /// Returns the endpoint's configuration. Each connection accepted with it, by a framework or
-    /// `incoming.await`, has its own controller and frame layer, shown by `monitor` of the stack's
-    /// module. The transport settings are the stack's defaults, without multipath. To
-    /// replace them, use [`ServerPlugin::controller_factory`].
+    /// Returns the endpoint's configuration. Each connection that a framework or `incoming.await`
+    /// accepts with this configuration has its own controller and frame layer, which `monitor` of
+    /// the stack's module shows. The transport settings are the stack's defaults, without
+    /// multipath. To replace them, use [`ServerPlugin::controller_factory`].
     ///
-    /// [`ServerPlugin::accept`] gives a connection its own transport settings, and
-    /// [`ServerPlugin::accept_observed`] also an observer.
+    /// [`ServerPlugin::accept`] gives a connection its own transport settings.
+    /// [`ServerPlugin::accept_observed`] also gives it an observer.
     pub fn config(&self) -> S::ServerConfig {
         self.base.clone()
     }
@@ -447,7 +451,8 @@ impl<S: Stack> ServerPlugin<S> {
     }
 
     /// Changes the endpoint's configuration from which accepted connections start, for settings
-    /// such as `max_incoming`. [`ServerPlugin::accept`] does not use its `crypto` and `transport`.
+    /// such as `max_incoming`. [`ServerPlugin::accept`] does not use the `crypto` and `transport`
+    /// of this configuration.
     #[must_use]
     pub fn with_config(mut self, change: impl FnOnce(&mut S::ServerConfig)) -> Self {
         change(&mut self.base);
@@ -466,7 +471,7 @@ impl<S: Stack> ServerPlugin<S> {
         self.accept_observed(incoming, transport, None)
     }
 
-    /// Accepts a connection as [`ServerPlugin::accept`] does. The observer, if any, is called after
+    /// Accepts a connection like [`ServerPlugin::accept`]. The observer, if any, is called after
     /// every acknowledgement and congestion event.
     ///
     /// # Errors
@@ -490,7 +495,7 @@ impl<S: Stack> ServerPlugin<S> {
     }
 }
 
-/// Settings from which the crypto of outgoing connections starts.
+/// Settings for the crypto of outgoing connections.
 pub struct ClientCryptoConfig {
     tls: Arc<rustls::ClientConfig>,
     initial: Suite,
@@ -526,7 +531,7 @@ impl ClientCryptoConfig {
     }
 }
 
-/// Settings from which a server's crypto starts, for one connection or for an endpoint.
+/// Settings for the crypto of a server, for one connection or for an endpoint.
 pub struct ServerCryptoConfig {
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
@@ -557,7 +562,7 @@ impl ServerCryptoConfig {
         state.complete_parameters(&mut parameters);
         let tls =
             rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, parameters)
-                // rustls only looks at the configuration, which it has accepted before.
+                // rustls only checks the configuration here, and it has already accepted it.
                 .expect("TLS configuration checked when the plug-in was made");
         Tls::new(Connection::Server(tls), self.initial, state)
     }

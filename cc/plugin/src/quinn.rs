@@ -17,8 +17,8 @@ use crate::monitor::ConnectionMonitor;
 pub use shaping_socket::ShapingSocket;
 pub use wiring::{ClientPlugin, Plugin, ServerPlugin};
 
-/// Returns a view of a live connection, wherever its configuration came from; `None` if its
-/// controller is not one of ours.
+/// Returns a view of a live connection, whatever the source of its configuration. Returns `None` if
+/// its controller is not one of ours.
 pub fn monitor(connection: &quinn::Connection) -> Option<ConnectionMonitor> {
     adapter::monitor(connection.congestion_state())
 }
@@ -28,6 +28,6 @@ pub fn monitor(connection: &quinn::Connection) -> Option<ConnectionMonitor> {
 pub const PROVIDED: Capabilities =
     Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
 
-/// quinn as a stack that takes plug-ins.
+/// quinn, as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]
 pub struct Quinn;

@@ -1,8 +1,8 @@
-//! Arrival times of the peer's packets that no ACK frame of ours has acknowledged yet: the content
-//! of ACK_RECEIVE_TIMESTAMPS frames.
+//! Arrival times of the peer's packets that no ACK frame of ours has acknowledged yet. They are the
+//! content of ACK_RECEIVE_TIMESTAMPS frames.
 //!
-//! Each packet is reported once, in the first ACK frame after it, if that frame has room. If the
-//! ACK frame is lost, so are its arrival times.
+//! Each packet is reported once, in the first ACK frame after its arrival, if this frame has room.
+//! If the ACK frame is lost, its arrival times are lost, too.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,27 +16,29 @@ use fathom_frames::{
 
 use crate::payload::is_one_stream_frame;
 
-/// Maximum number of bytes by which an ACK frame grows. Enough for all times of a bulk transfer,
-/// but only for some of them if packets are far apart or were overtaken.
+/// Maximum number of bytes by which an ACK frame grows. This is enough for all times of a bulk
+/// transfer. If packets are far apart or were overtaken, it is enough for only some of the times.
 pub(crate) const MAX_GROWTH: usize = 64;
-/// Bytes reserved in every packet if the room must be constant; enough for about three timestamps.
+/// Number of bytes reserved in every packet if the room must be constant. This is enough for about
+/// three timestamps.
 pub(crate) const KEPT_GROWTH: usize = 20;
-/// Growth of a frame with one timestamp: type, two counts, packet, and a time in four bytes.
+/// Growth in bytes of a frame with one timestamp: type, two counts, packet, and a time in four
+/// bytes.
 pub(crate) const LEAST_GROWTH: usize = 10;
 
-/// The newest packets of one packet number space, at most [`ReceiveTimestamps::MOST`]. Allocates
-/// only when created.
+/// The newest packets of one packet number space, at most [`ReceiveTimestamps::MOST`]. The log
+/// allocates memory only when it is created.
 pub(crate) struct ReceiptLog {
     wanted: ReceiveTimestamps,
-    /// Origin of all times; the peer does not know it.
+    /// Origin of all times. The peer does not know it.
     epoch: Time,
     /// Filter for duplicates, which stacks drop only after opening them.
     dedup: Dedup,
     /// Largest packet number so far, which the next ACK frame will have.
     largest: u64,
-    /// Maximum number of packets remembered, and thus reported in a frame.
+    /// Maximum number of packets that are remembered and can thus be reported in a frame.
     most: usize,
-    /// Newest first, in the order of the frames.
+    /// Received packets, newest first as in the frames.
     receipts: VecDeque<Receipt>,
 }
 
@@ -54,16 +56,16 @@ impl ReceiptLog {
             return;
         }
         let micros = u64::try_from(now.since(self.epoch).as_micros()).unwrap_or(u64::MAX);
-        // A time before the previous one would end every frame there, for example after the clock
-        // steps back.
+        // A frame must end before a time that is earlier than the previous one, for example after
+        // the clock has stepped back.
         let micros = self.receipts.front().map_or(micros, |newest| micros.max(newest.micros));
         self.largest = self.largest.max(packet);
         self.receipts.truncate(self.most - 1);
         self.receipts.push_front(Receipt { packet, micros });
     }
 
-    /// Returns the number of bytes by which the next ACK frame grows; 0 if there is nothing to
-    /// report. `raw` is as in [`ReceiptLog::write`].
+    /// Returns the number of bytes by which the next ACK frame grows. It is 0 if there is nothing
+    /// to report. `raw` is the same as in [`ReceiptLog::write`].
     pub(crate) fn growth(&mut self, raw: Option<&Arc<[u8]>>) -> usize {
         if let Some(raw) = raw {
             return if raw.is_empty() { 0 } else { growth(raw.len()) };
@@ -76,7 +78,7 @@ impl ReceiptLog {
         }
     }
 
-    /// Rewrites the ACK frame of `ack_len` bytes at the start of `bytes`; the rest of `bytes` is
+    /// Rewrites the ACK frame of `ack_len` bytes at the start of `bytes`. The remaining bytes are
     /// free. Tests may replace the timestamps by `raw`. Returns the new length, or `None` if the
     /// frame stays an ACK frame for lack of room. The arrival times are not reported again in
     /// either case.

@@ -9,25 +9,26 @@ use crate::extension::InUse;
 
 /// Observer of a connection's controller.
 ///
-/// Called after each of the controller's events, while the stack holds the connection, so an
-/// observer must be quick. The plug-in's own lock is free then, so an observer may read a
-/// [`ConnectionMonitor`](crate::ConnectionMonitor).
+/// Its functions are called after each of the controller's events, while the stack holds the
+/// connection, so an observer must be quick. The plug-in does not hold its own lock during these
+/// calls, so an observer may read a [`ConnectionMonitor`](crate::ConnectionMonitor).
 pub trait Observer: Send + Sync {
-    /// Called after each batch of acknowledgements and each congestion event.
+    /// Observes the controller's state. Called after each batch of acknowledgements and each
+    /// congestion event.
     fn on_metrics(&self, now: Time, metrics: &ControllerMetrics, one_way: Option<OneWayDelay>);
-    /// Called when bytes were handed to the network: one packet, or several packets that left
+    /// Observes bytes that were handed to the network: one packet, or several packets that left
     /// together.
     fn on_sent(&self, _sent: &Sent) {}
-    /// Called with the batch that the controller has just processed, and the pacing rate that it
-    /// has set. A call of [`Observer::on_metrics`] follows.
+    /// Observes the batch that the controller has just processed, and the pacing rate that it has
+    /// set. A call of [`Observer::on_metrics`] follows.
     fn on_ack(&self, _acks: &AckEvent<'_>, _pacing_rate: Option<Rate>) {}
-    /// Called with the congestion event that the controller has just processed. A call of
+    /// Observes the congestion event that the controller has just processed. A call of
     /// [`Observer::on_metrics`] follows.
     fn on_congestion_event(&self, _event: &CongestionEvent) {}
-    /// Called before packets or timers change the state in which the stack has been since it last
-    /// sent. `in_flight`: bytes in flight. `more`: whether the stack has more data that flow
-    /// control permits, but that the window or pacing holds back. Only stacks that know this call
-    /// it (quiche).
+    /// Observes the state in which the stack has been since it last sent. Called before packets or
+    /// timers change this state. `in_flight` is the number of bytes in flight. `more` tells whether
+    /// the stack has more data that flow control permits, but that the window or pacing holds back.
+    /// Only a stack that knows this (quiche) calls this function.
     fn on_send_state(&self, _now: Time, _in_flight: u64, _more: bool) {}
 }
 
@@ -40,37 +41,42 @@ pub struct Report {
     pub in_use: InUse,
     /// Number of stamps written, or of ACK frames written with arrival times.
     pub stamps_sent: u64,
-    /// Number of packets read with stamps, or with such ACK frames.
+    /// Number of packets read with stamps, or with ACK frames that have arrival times.
     pub stamps_received: u64,
     /// Counters of the delay samples.
     pub samples: Counters,
-    /// Newest forward one-way delay. As a difference of two clocks, it means nothing by itself. The
-    /// queueing delay is its height above the least of this connection ([`OneWayDelay::above`]).
-    /// `None` until the peer's first stamp, and for peers without the extension.
+    /// Newest forward one-way delay. As a difference between two clocks, it has no meaning by
+    /// itself. The queueing delay is the difference between this delay and the smallest one of the
+    /// connection ([`OneWayDelay::above`]). `None` until the peer's first stamp, and for peers
+    /// without the extension.
     pub one_way: Option<OneWayDelay>,
     /// Largest difference between the plug-in's clock and the stack's time while packets were sent.
-    /// If it is more than the machine's delays explain, such as 1 s, the plug-in reads another
-    /// clock than the stack and the delays mean nothing: see
+    /// If it is larger than the machine's delays explain, such as 1 s, the plug-in and the stack
+    /// read different clocks, and the delays have no meaning: see
     #[cfg_attr(feature = "rustls", doc = "[`Plugin::with_runtime`](crate::Plugin::with_runtime).")]
     #[cfg_attr(not(feature = "rustls"), doc = "`Plugin::with_runtime`.")]
     pub clock_error: Duration,
     /// Name of the controller; `None` if the stack's own controllers run.
     pub controller_name: Option<&'static str>,
-    /// State of the controller after its last event; with several paths, of the controller that
-    /// acted last.
+    /// State of the controller after its last event. With several paths, it is the state of the
+    /// controller that acted last.
     pub controller: Option<ControllerMetrics>,
     /// Value of the peer's transport parameter for SYNC_TIMESTAMP. `None` if the peer sent none, if
-    /// it has not arrived yet, or if we do not offer the frame and thus do not read the parameter.
+    /// the parameter has not arrived yet, or if this endpoint does not offer the frame and thus
+    /// does not read the parameter.
     pub peers: Option<Offer>,
-    /// Value of the peer's transport parameter for TIMESTAMP; `None` as for `peers`.
+    /// Value of the peer's transport parameter for TIMESTAMP. `None` in the same cases as for
+    /// `peers`.
     pub peer_enable_timestamp: Option<EnableTimestamp>,
-    /// Values of the peer's transport parameters for ACK_RECEIVE_TIMESTAMPS; `None` as for `peers`.
+    /// Values of the peer's transport parameters for ACK_RECEIVE_TIMESTAMPS. `None` in the same
+    /// cases as for `peers`.
     pub peer_receive_timestamps: Option<ReceiveTimestamps>,
-    /// ECN counts of the newest ACK frame that has any; also `None` if ACK frames are not read.
+    /// ECN counts of the newest ACK frame that has ECN counts. It is also `None` if ACK frames are
+    /// not read.
     pub ecn: Option<EcnCounts>,
     /// Number of ACK frames in 1-RTT packets that were read.
     pub acks: u64,
-    /// Longest ACK delay that one of these frames reports.
+    /// Longest ACK delay that any of the ACK frames in `acks` reports.
     pub longest_ack_delay: Duration,
     /// Result of the TLS handshake; `None` before its end, and on stacks with their own TLS.
     pub handshake: Option<Handshake>,

@@ -2,9 +2,9 @@
 //!
 //! Stacks allow a crypto session to replace TLS. This session is `rustls::quic`, like the stacks'
 //! own, with three additions. It appends the extension's transport parameters to the stack's
-//! encoded ones. It reads the peer's raw transport parameters. It wraps the 1-RTT packet keys,
-//! which add the timestamp frame while sealing a packet and remove it while opening one. The stack
-//! never sees the frame.
+//! encoded ones. It reads the peer's raw transport parameters. It wraps the 1-RTT packet keys, so
+//! that they add the timestamp frame while sealing a packet and remove it while opening one. The
+//! stack never sees this frame.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl UnknownVersion {
     }
 }
 
-/// A key for each direction.
+/// A pair of keys, one for each direction.
 pub struct KeyPair<T> {
     /// Key for sent packets.
     pub local: T,
@@ -52,8 +52,8 @@ pub struct KeySet {
 }
 
 impl KeySet {
-    /// Creates a key set. `packet` wraps each packet key; `state` is the connection's state, if
-    /// there is a connection yet.
+    /// Creates a key set. `packet` wraps each packet key. `state` is the connection's state; `None`
+    /// before the connection exists.
     fn new(
         local: DirectionalKeys,
         remote: DirectionalKeys,
@@ -83,7 +83,7 @@ pub struct HandshakeData {
     pub protocol: Option<Vec<u8>>,
     /// Server name that the client requested; `None` on clients.
     pub server_name: Option<String>,
-    /// Key exchange group, once the handshake is complete.
+    /// Key exchange group; `None` until the handshake is complete.
     pub group: Option<NamedGroup>,
 }
 
@@ -184,12 +184,11 @@ impl Tls {
         Ok(self.handshake_data_ready)
     }
 
-    /// Returns the peer's transport parameters as `read` decodes them from the raw bytes, or `None`
-    /// before they arrive. Also reads the extension's parameters from the raw bytes.
+    /// Returns the peer's transport parameters, decoded from the raw bytes by `read`. Returns
+    /// `None` before they arrive. Also reads the extension's parameters from the raw bytes.
     ///
-    /// # Errors
-    /// Returns the error of `read`, or an error if a parameter of the extension is malformed, or if
-    /// the controller needs a parameter that the peer did not send.
+    /// Returns the error of `read`. Also returns an error if a parameter of the extension is
+    /// malformed, or if the controller needs a parameter that the peer did not send.
     pub fn transport_parameters<T, E: From<CloseError>>(
         &self,
         read: impl FnOnce(&[u8]) -> Result<T, E>,
@@ -258,8 +257,8 @@ pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
     pseudo.push(orig_dst_cid.len() as u8);
     pseudo.extend_from_slice(orig_dst_cid);
     pseudo.extend_from_slice(packet);
-    // A 16-byte AES key and an empty message are never refused. An all-zero tag would only make the
-    // Retry invalid.
+    // A 16-byte AES key and an empty message are always accepted. In the worst case, an all-zero
+    // tag would make the Retry invalid.
     let sealed = aead::UnboundKey::new(&aead::AES_128_GCM, &RETRY_KEY).and_then(|key| {
         let nonce = aead::Nonce::assume_unique_for_key(RETRY_NONCE);
         aead::LessSafeKey::new(key).seal_in_place_separate_tag(

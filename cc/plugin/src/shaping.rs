@@ -1,5 +1,5 @@
-//! Shaping of one connection's packets: how much the shaping socket trims them, and when they
-//! leave.
+//! Shaping of one connection's packets: the number of bytes that the shaping socket trims off them,
+//! and the times at which they leave.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,19 +17,18 @@ use crate::shaping_socket::{TRAILER, TrailerRegistry, TrailerWriter};
 const MIN_PAYLOAD: usize = 4;
 /// Minimum number of bytes reserved if datagrams go through the shaping socket.
 const MIN_TAIL: usize = TRAILER + MIN_PAYLOAD;
-/// Size of the datagrams in which stacks build loss probes (RFC 9002 §6.2.4), whatever the path's
-/// MTU. A tail must leave room in these datagrams.
+/// Size in bytes of the datagrams in which stacks build loss probes (RFC 9002 §6.2.4), whatever
+/// the path's MTU is. A tail must leave room in these datagrams.
 const LOSS_PROBE: usize = 1_200;
 /// Longest header of a 1-RTT packet (RFC 9000 §17.3.1), plus the tag.
 const AROUND: usize = 1 + 20 + 4 + 16;
-/// Bytes of the frames that stacks write beside ACK frames without checking that they fit:
-/// PATH_CHALLENGE, PATH_RESPONSE, PING, HANDSHAKE_DONE, IMMEDIATE_ACK, ACK_FREQUENCY.
+/// Total size in bytes of the frames that stacks write next to ACK frames without checking that
+/// they fit: PATH_CHALLENGE, PATH_RESPONSE, PING, HANDSHAKE_DONE, IMMEDIATE_ACK, ACK_FREQUENCY.
 const BESIDE_ACKS: usize = 64;
 /// Longest ACK frame of one range with ECN counts: type, path, largest, delay, count, range, ECN
 /// counts.
 const SHORT_ACK: usize = 2 + 4 + 8 + 8 + 2 + 8 + 24;
-/// Minimum length of an ACK frame except its further ranges: type, largest, delay, count, first
-/// range.
+/// Minimum length of an ACK frame without further ranges: type, largest, delay, count, first range.
 const ACK_FIELDS: usize = 5;
 /// Maximum number of packets whose send delay is remembered until they are acknowledged.
 const MAX_SEND_DELAYS: usize = 4_096;
@@ -37,24 +36,24 @@ const MAX_SEND_DELAYS: usize = 4_096;
 /// until it is certain to be empty.
 const TIMER_LAG: Duration = Duration::from_millis(10);
 
-/// How a sealed packet leaves: the bytes that the shaping socket trims off its datagram, and when
-/// the datagram is released (`None`: at once).
+/// Way in which a sealed packet leaves: the number of bytes that the shaping socket trims off its
+/// datagram, and the time at which the datagram is released (`None` for at once).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Departure {
     pub(crate) trim: usize,
     pub(crate) release: Option<Time>,
 }
 
-/// A packet that will be sealed.
+/// A packet that is about to be sealed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) path: u32,
     pub(crate) outgoing: OutgoingFrames,
-    /// Payload bytes, including the timestamp frame but not the tail.
+    /// Number of payload bytes, including the timestamp frame but not the tail.
     pub(crate) len: usize,
-    /// Bytes of the tail.
+    /// Number of bytes in the tail.
     pub(crate) tail: usize,
-    /// Bytes of the datagram if it is not trimmed.
+    /// Size of the untrimmed datagram in bytes.
     pub(crate) datagram: usize,
 }
 
@@ -65,7 +64,7 @@ pub(crate) struct ShapingRequest {
     pub(crate) path: Option<u32>,
     /// Largest datagram of the path, in bytes.
     pub(crate) mtu: u16,
-    /// Bytes by which packets shrink.
+    /// Number of bytes by which packets shrink.
     pub(crate) shrink: usize,
     /// Time by which packets are delayed.
     pub(crate) send_delay: Duration,
@@ -74,25 +73,26 @@ pub(crate) struct ShapingRequest {
 /// State of one path's packets.
 #[derive(Default)]
 struct Path {
-    /// Release time of the last delayed packet, which the next one must not overtake.
+    /// Release time of the last delayed packet. The next packet must not overtake this one.
     last_release: Time,
-    /// When ack-eliciting packets were sealed, and the delay of each.
+    /// Times at which ack-eliciting packets were sealed, and the delay of each.
     send_delays: VecDeque<(Time, Duration)>,
     acks: AckRoom,
 }
 
-/// Bound for the largest ACK frame that the stack may write for a path. Ranges are counted from the
-/// ACK frame sealed last.
+/// Upper bound for the largest ACK frame that the stack may write for a path. Ranges are counted
+/// from the ACK frame that was sealed last.
 #[derive(Default)]
 struct AckRoom {
     /// Filter for duplicates and very late packets, which stacks drop after opening and do not
     /// acknowledge again.
     dedup: Dedup,
-    /// Bytes of all ranges except the first, in the ACK frame sealed last and since.
+    /// Number of bytes that all ranges except the first take, in the ACK frame sealed last and
+    /// since then.
     bytes: usize,
     /// Largest packet number received.
     largest: Option<u64>,
-    /// Number of packets received in order up to the largest.
+    /// Number of consecutive packet numbers received up to the largest.
     run: u64,
 }
 
@@ -112,7 +112,7 @@ impl AckRoom {
                 if packet == largest + 1 {
                     self.run += 1;
                 } else {
-                    // A gap, and the range before it.
+                    // A new range consists of a gap and the range before it.
                     self.bytes += int(packet - largest) + int(self.run);
                     self.run = 1;
                 }
@@ -127,20 +127,20 @@ impl AckRoom {
 /// Shaping state of one connection.
 pub(crate) struct Shaping {
     trailer: Arc<TrailerWriter>,
-    /// Whether the application sends DATAGRAM frames: the trailer's room is then always reserved,
+    /// Whether the application sends DATAGRAM frames. The trailer's room is then always reserved,
     /// and packets do not shrink.
     datagrams: bool,
-    /// Whether the peer has acknowledged a 1-RTT packet. Packet sizes may change only after that.
+    /// Whether the peer has acknowledged a 1-RTT packet. Packet sizes must not change before that.
     confirmed: bool,
     /// Whether trimming is off until the next request, because a packet was too small for the
     /// frames that the stack had to write.
     suspended: bool,
     requests: Vec<(u64, ShapingRequest)>,
-    /// Time since which send delays are remembered; packets sealed before were not delayed.
+    /// Time since which send delays are remembered. Packets sealed earlier were not delayed.
     delays_since: Option<Time>,
     paths: ByPath<Path>,
     tail: usize,
-    /// Time since which packets are trimmed by the current number of bytes, and that number.
+    /// Time since which packets are trimmed by the current number of bytes, and this number.
     trim: (Time, usize),
 }
 
@@ -174,7 +174,8 @@ impl Shaping {
         self.tail
     }
 
-    /// Returns since when packets are trimmed and by how many bytes.
+    /// Returns the time since which packets are trimmed, and the number of bytes by which they are
+    /// trimmed.
     pub(crate) const fn trim(&self) -> (Time, usize) {
         self.trim
     }
@@ -193,19 +194,20 @@ impl Shaping {
         self.suspended = false;
     }
 
-    /// Removes a controller. Takes effect with the next [`Shaping::update_tail`].
+    /// Removes a controller. This takes effect with the next [`Shaping::update_tail`].
     pub(crate) fn remove_controller(&mut self, controller_id: u64) {
         self.requests.retain(|(id, _)| *id != controller_id);
     }
 
-    /// Records a 1-RTT packet of the peer; `acknowledges`: whether it has an ACK frame.
+    /// Records a 1-RTT packet of the peer. `acknowledges` tells whether the packet has an ACK
+    /// frame.
     pub(crate) fn on_packet_received(&mut self, path: u32, packet: u64, acknowledges: bool) {
         self.confirmed |= acknowledges;
         self.paths.at(path).acks.on_packet_received(packet);
     }
 
-    /// Sets the tail of the next packets, whose timestamp frame takes up to `frame` bytes. Must be
-    /// called only between packets.
+    /// Sets the tail of the next packets. Their timestamp frame takes up to `frame` bytes. Call
+    /// this function only between packets.
     pub(crate) fn update_tail(&mut self, now: Time, frame: usize) {
         let shrink = self.requests.iter().map(|(_, w)| w.shrink).max().unwrap_or(0);
         let active = self.active(now, shrink);
@@ -231,7 +233,7 @@ impl Shaping {
     }
 
     /// Returns the largest tail that leaves room for the frames that stacks write without checking
-    /// the room.
+    /// for room.
     fn room(&self, frame: usize) -> usize {
         let acks: usize = self.paths.iter().map(|p| p.acks.bound()).sum();
         LOSS_PROBE.saturating_sub(AROUND + frame + BESIDE_ACKS + acks)
@@ -240,13 +242,13 @@ impl Shaping {
     /// Decides how this packet leaves.
     pub(crate) fn depart(&mut self, packet: &Packet, now: Time) -> Departure {
         let (id, outgoing) = (packet.path, &packet.outgoing);
-        // After a migration, the newest controller is the one that serves the path.
+        // After a migration, the newest controller serves the path.
         let request = self.requests.iter().rev().map(|(_, w)| *w).find(|w| w.path == Some(id));
         let mtu = request
             .or_else(|| self.requests.iter().map(|(_, w)| *w).min_by_key(|w| w.mtu))
             .map_or(0, |w| w.mtu);
         let trim = self.trim.1 > 0 && packet.tail >= MIN_TAIL && self.trailer.is_wired();
-        // The size of a path probe matters, so the reserved bytes stay, as PADDING.
+        // The size of a path probe is significant, so the reserved bytes stay, as PADDING.
         let trim = trim && !outgoing.probes_path && packet.datagram <= usize::from(mtu);
         self.suspended |= trim && outgoing.empty;
         let delays_since = self.delays_since.is_some();
@@ -269,7 +271,7 @@ impl Shaping {
     }
 
     /// Returns how long the shaping socket delayed the first ack-eliciting packet of a path sealed
-    /// at `sent` or later. Forgets the packets sealed before.
+    /// at `sent` or later. Forgets the packets sealed earlier.
     pub(crate) fn send_delay_of(&mut self, path: u32, sent: Time) -> Duration {
         if self.delays_since.is_none_or(|since| sent < since) {
             return Duration::ZERO;

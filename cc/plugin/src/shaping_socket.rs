@@ -1,5 +1,5 @@
-//! Shaping socket: applies the controller's datagram size and send delay on stacks that support
-//! neither.
+//! Shaping socket, which applies the controller's datagram size and send delay on stacks that
+//! support neither.
 //!
 //! A shaping socket wraps an endpoint's socket (`ShapingSocket` in the plug-ins). A 1-RTT key
 //! reserves more room than the authentication tag needs, seals a shorter packet, and writes a
@@ -9,33 +9,35 @@
 //! | packet, sealed | junk | bytes to trim: 2 | release in ns: 8 | connection: 8 | token: 8 |
 //! ```
 //!
-//! The socket recognises the token, trims the datagram, delays it until its release time (0: no
-//! delay), and sends it. The trailer thus never leaves the host, packets on the wire are ordinary,
-//! and the peer does not notice. The token is random per shaping socket, and the connection number
-//! is random per connection. The chance that another packet ends in both is negligible (2^-128).
+//! The socket recognises the token, trims the datagram, delays it until its release time (0 for no
+//! delay), and sends it. The trailer thus never leaves the host. Packets on the wire are ordinary,
+//! so the peer does not notice the shaping. The token is random per shaping socket, and the
+//! connection number is random per connection. The probability that another packet ends in both
+//! numbers is negligible (2^-128).
 //!
 //! # Limits
 //! - Only 1-RTT packets are trimmed, and only after the peer has acknowledged one. Path challenges,
-//!   path responses and MTU probes keep their size: they are filled with PADDING (RFC 9000 §8.2.1,
-//!   RFC 9000 §14.4). They are not delayed either.
+//!   path responses and MTU probes are not delayed. They keep their size, because they are filled
+//!   with PADDING (RFC 9000 §8.2.1, RFC 9000 §14.4).
 //! - Stacks build their loss probes in datagrams of 1200 bytes, and write ACK frames whether or not
 //!   they fit. A packet is therefore never trimmed by more than 1200 bytes less the room that its
-//!   headers and the largest ACK frame may take. Usually this allows trimming from 1200 bytes to
-//!   250, and from 1452 to about 420; less while the peer's packets arrive with many gaps.
+//!   headers and the largest ACK frame may take. Usually, this allows trimming from 1200 bytes to
+//!   250, and from 1452 bytes to about 420. While the peer's packets arrive with many gaps, packets
+//!   can be trimmed less.
 //! - A packet keeps four bytes of payload, so that header protection finds its sample
 //!   (RFC 9001 §5.4.2).
 //! - The stack counts a trimmed packet with its untrimmed size. [`crate::ControllerDriver`]
 //!   converts windows, acknowledged bytes and bytes in flight between the two sizes. The stack's
-//!   own statistics stay too large.
-//! - All paths of a connection are trimmed alike, by the request of the path that wants the
-//!   smallest packets.
-//! - The largest datagram would change for applications that send DATAGRAM frames (RFC 9221).
-//!   Plug-ins for such applications refuse controllers that set the packet size, and always reserve
-//!   the trailer's room.
-//! - Packets of a path keep their order: a packet that is not ack-eliciting waits for the packets
-//!   delayed before it. Only CONNECTION_CLOSE leaves at once.
-//! - The stack's RTT contains the send delay, and so does its probe timeout. A send delay near the
-//!   idle timeout ends the connection.
+//!   own statistics, however, remain too large.
+//! - All paths of a connection are trimmed by the same number of bytes, at the request of the path
+//!   that needs the smallest packets.
+//! - Trimming would change the size of the largest datagram for applications that send DATAGRAM
+//!   frames (RFC 9221). Plug-ins for such applications refuse controllers that set the packet
+//!   size, and always reserve the trailer's room.
+//! - Packets of a path keep their order. A packet that is not ack-eliciting therefore waits for the
+//!   delayed packets before it. Only CONNECTION_CLOSE leaves at once.
+//! - The stack's RTT and its probe timeout both contain the send delay. A send delay near the idle
+//!   timeout ends the connection.
 //! - One shaping socket delays at most 64 MiB of datagrams ([`DelayLine::LIMIT`]). Further
 //!   datagrams leave at once.
 //! - If an endpoint does not send through its shaping socket, each connection loses a few packets
@@ -52,11 +54,12 @@ use parking_lot::Mutex;
 
 const TOKEN: usize = 8;
 const WRITER_ID: usize = 8;
-/// Length of the trailer in bytes.
+/// Length of a trailer in bytes.
 pub(crate) const TRAILER: usize = 2 + 8 + WRITER_ID + TOKEN;
-/// Trailers of one connection that may be written but not yet seen by the socket. With more, the
-/// endpoint counts as not wired. Stacks pass each packet to the socket before they build the next
-/// one, and keep at most one packet that the socket did not accept.
+/// Maximum number of trailers of one connection that were written but not yet seen by the socket.
+/// With more, the endpoint is assumed not to send through the socket. Stacks pass each packet to
+/// the socket before they build the next one, and keep at most one packet that the socket did not
+/// accept.
 const UNSEEN: u64 = 4;
 
 /// State shared by keys and socket of a shaping socket. Several endpoints may share one registry.
@@ -75,22 +78,23 @@ struct Counts {
     broken: AtomicBool,
 }
 
-/// The part of a datagram to send, and when.
+/// Part of a datagram to send, and the time to send it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trimmed<'a> {
     /// Bytes to send.
     pub datagram: &'a [u8],
-    /// When to send them; `None`: at once.
+    /// Time to send the bytes; `None` for at once.
     pub release: Option<Instant>,
 }
 
 impl TrailerRegistry {
-    /// Creates a registry with its own token; `now` is the time of the endpoint's runtime.
+    /// Creates a registry with its own token. `now` is the time of the endpoint's runtime.
     pub fn new(now: Instant) -> Self {
         Self { token: random(), epoch: now, writers: Mutex::default() }
     }
 
-    /// Returns the part of `datagram` to send, and when. `None`: all of it, at once.
+    /// Returns the part of `datagram` to send, and the time to send it. Returns `None` if the whole
+    /// datagram is to be sent at once.
     pub fn read<'a>(&self, datagram: &'a [u8]) -> Option<Trimmed<'a>> {
         let (body, trailer) = datagram.split_last_chunk::<TRAILER>()?;
         let (&trim, rest) = trailer.split_first_chunk::<2>()?;
@@ -110,8 +114,8 @@ impl TrailerRegistry {
     }
 }
 
-/// Returns random bytes. If the token were all zeros, connections would still differ by their
-/// number.
+/// Returns random bytes. Even if the token were all zeros, connections would still differ in their
+/// numbers.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     if getrandom::fill(&mut bytes).is_err() {
@@ -135,8 +139,8 @@ impl TrailerWriter {
         Self { registry: Arc::clone(registry), id, counts }
     }
 
-    /// Fills `tail`, the last bytes of a datagram, which the socket trims. Does nothing if `tail`
-    /// is shorter than [`TRAILER`].
+    /// Fills `tail` with a trailer. `tail` is the last part of a datagram, which the socket trims
+    /// off. Does nothing if `tail` is shorter than [`TRAILER`].
     pub(crate) fn write(&self, tail: &mut [u8], release: Option<Instant>) {
         let trim = u16::try_from(tail.len()).unwrap_or(u16::MAX);
         let Some((junk, trailer)) = tail.split_last_chunk_mut::<TRAILER>() else { return };
@@ -211,7 +215,8 @@ impl<T> Ord for DelayedDatagram<T> {
     }
 }
 
-/// Datagrams delayed until their release time, in order; `T` contains how to send a datagram.
+/// Datagrams that are delayed until their release time, in order. `T` describes how to send a
+/// datagram.
 #[derive(Debug)]
 struct DelayLine<T> {
     held: BinaryHeap<Reverse<DelayedDatagram<T>>>,
@@ -233,7 +238,8 @@ impl<T> DelayLine<T> {
     /// Maximum number of buffers kept for reuse.
     const SPARE: usize = 1_024;
 
-    /// Returns the memory that one datagram takes: a reused buffer may be larger than its content.
+    /// Returns the memory in bytes that one datagram takes. A reused buffer may be larger than its
+    /// content.
     fn cost(buffer: &Vec<u8>) -> usize {
         buffer.capacity() + size_of::<DelayedDatagram<T>>()
     }
@@ -268,7 +274,7 @@ impl<T> DelayLine<T> {
         Some(held)
     }
 
-    /// Puts back a datagram that could not be sent yet; it stays first.
+    /// Puts back a datagram that could not be sent yet. It stays first in the line.
     fn put_back(&mut self, held: DelayedDatagram<T>) {
         self.bytes += Self::cost(&held.bytes);
         self.held.push(Reverse(held));
@@ -288,8 +294,8 @@ impl<T> DelayLine<T> {
 }
 
 /// Queue between the senders that delay datagrams and the task that sends them. Each clone is a
-/// sender. After the last sender is dropped, the remaining datagrams leave at their time, and then
-/// the task ends.
+/// sender. After the last sender is dropped, the remaining datagrams leave at their release times,
+/// and then the task ends.
 #[derive(Debug)]
 pub struct DelayQueue<T>(Arc<Mutex<QueueState<T>>>);
 
@@ -349,9 +355,9 @@ impl<T> Drop for DelayQueue<T> {
 pub struct DelayedSends<T>(Arc<Mutex<QueueState<T>>>);
 
 impl<T> DelayedSends<T> {
-    /// Sends the datagrams that are due. `now` reads the clock. `wait` polls a timer set to the
-    /// given time. `send` is pending while the socket does not accept the datagram. Ready when no
-    /// datagram is left and no sender remains.
+    /// Sends the datagrams that are due. `now` reads the clock, and `wait` polls a timer that is
+    /// set to the given time. `send` returns `Pending` while the socket does not accept the
+    /// datagram. Returns `Ready` when no datagram is left and no sender remains.
     pub fn poll(
         &self,
         cx: &mut Context<'_>,

@@ -1,9 +1,10 @@
-//! Timestamp frames in our own packets: which packets have room for one, and its content.
+//! Timestamp frames in our own packets: the choice of packets that have room for a frame, and the
+//! content of the frame.
 //!
-//! Stamps go into every packet, or only beside ACK frames; in the latter case, a budget limits
-//! their bytes. Alternatively, the ACK frames themselves contain the arrival times of packets,
-//! within the same budget. The room changes only between packets, because a stack must see one
-//! value while it builds a packet.
+//! Stamps are written into every packet, or only next to ACK frames. In the latter case, a budget
+//! limits their bytes. Alternatively, the ACK frames themselves contain the arrival times of
+//! packets, within the same budget. The reserved room changes only between packets, because it must
+//! stay the same while a stack builds a packet.
 
 use std::sync::Arc;
 
@@ -18,22 +19,22 @@ use crate::receipt_log::{KEPT_GROWTH, LEAST_GROWTH, MAX_GROWTH, ReceiptLog, find
 pub(crate) struct StampWriter {
     /// Bytes written instead of the timestamp frame, or instead of the timestamps in ACK frames.
     raw: Option<Arc<[u8]>>,
-    /// Log of arrived packets, if our ACK frames report arrival times.
+    /// Log of arrived packets; `None` unless our ACK frames report arrival times.
     receipts: Option<Box<ReceiptLog>>,
     /// Length of the next TIMESTAMP frame in bytes.
     timestamp_len: usize,
-    /// Bytes that the next 1-RTT packet reserves for a frame.
+    /// Number of bytes that the next 1-RTT packet reserves for a frame.
     room: usize,
-    /// Budget for stamps beside ACK frames, in `lean` mode.
+    /// Budget for stamps next to ACK frames, in `lean` mode.
     budget: Option<StampBudget>,
-    /// Bytes received but not yet added to the budget.
+    /// Number of bytes received but not yet added to the budget.
     unbudgeted: u64,
     /// Number of frames written.
     written: u64,
 }
 
 impl StampWriter {
-    /// Creates a writer that writes nothing before [`StampWriter::start`].
+    /// Creates a writer that does not write frames before [`StampWriter::start`] is called.
     pub(crate) const fn new(raw: Option<Arc<[u8]>>) -> Self {
         Self {
             raw,
@@ -46,7 +47,7 @@ impl StampWriter {
         }
     }
 
-    /// Starts writing, after the negotiation; `now` is the time on the wire.
+    /// Starts writing, after the negotiation. `now` is the time on the wire.
     pub(crate) fn start(&mut self, negotiation: &Negotiation, now: Time) {
         let keeps_room = negotiation.keeps_room();
         // If the room must be constant, all frames have the maximum length.
@@ -55,7 +56,7 @@ impl StampWriter {
         } else {
             Timestamp::at(now, negotiation.own_exponent()).encoded_len()
         };
-        // A stack may negotiate twice; the epoch must stay the same.
+        // A stack may negotiate twice, but the epoch must stay the same.
         let log = self.receipts.take();
         let sends = negotiation.negotiated().receive_timestamps.sends;
         self.receipts =
@@ -86,8 +87,8 @@ impl StampWriter {
         self.room
     }
 
-    /// Returns the maximum length in bytes of the frame beside an ACK frame, or the maximum growth
-    /// of the ACK frame itself; 0 if no frame is written.
+    /// Returns the maximum length in bytes of the frame next to an ACK frame, or the maximum growth
+    /// of the ACK frame itself. Returns 0 if no frame is written.
     pub(crate) const fn frame_len(&self, negotiation: &Negotiation) -> usize {
         let negotiated = negotiation.negotiated();
         match (negotiated.receive_timestamps.sends, negotiated.timestamps.sends) {
@@ -102,9 +103,9 @@ impl StampWriter {
         self.written
     }
 
-    /// Records an ack-eliciting packet of `bytes` bytes. Makes room for a stamp beside the next ACK
-    /// frame, if the budget allows. `now` is the time on the wire if the caller knows it; otherwise
-    /// `clock` reads it.
+    /// Records an ack-eliciting packet of `bytes` bytes. If the budget allows, makes room for a
+    /// stamp next to the next ACK frame. `now` is the time on the wire if the caller knows it.
+    /// Otherwise, `clock` reads the time.
     pub(crate) fn on_ack_eliciting(
         &mut self,
         negotiation: &Negotiation,
@@ -115,8 +116,8 @@ impl StampWriter {
         self.unbudgeted += bytes as u64;
         let Some(budget) = &mut self.budget else { return };
         if self.room > 0 {
-            // There is room already, so the clock need not be read. The ACK frame grows by one more
-            // packet's time.
+            // There is already room, so the clock need not be read. The ACK frame grows by the time
+            // of one more packet.
             if let Some(receipts) = &mut self.receipts {
                 self.room = receipts.growth(self.raw.as_ref());
             }
@@ -144,7 +145,7 @@ impl StampWriter {
         let found = find_ack(&payload[frames.clone()])
             .map(|ack| frames.start + ack.start..frames.start + ack.end);
         if let Some(ack) = &found {
-            // Move the free bytes to behind the ACK frame.
+            // Move the free bytes to the end of the ACK frame.
             let start = match free {
                 Free::Before(_) => {
                     payload.copy_within(frames.start..ack.end, frames.start - room);
@@ -162,7 +163,7 @@ impl StampWriter {
             );
             self.written += u64::from(written.is_some());
             if let Free::Before(_) = free {
-                // PADDING goes first.
+                // PADDING comes first.
                 let end = start + written.unwrap_or(ack.len());
                 let spare = ack.end - end;
                 payload.copy_within(..end, spare);
@@ -173,13 +174,13 @@ impl StampWriter {
         }
         if let Some(budget) = self.budget.as_mut().filter(|_| room > 0 || found.is_some()) {
             budget.spend_bytes(room as u64);
-            // Like a stamp, this uses the room up whether or not there was an ACK frame.
+            // Like a stamp, this uses up the room whether or not there was an ACK frame.
             self.room = 0;
         }
     }
 
-    /// Writes the frame of a packet that leaves at `departs`, as time on the wire, into `room`,
-    /// which has the frame's length. `echo` returns the stamp that the packet's path has to echo.
+    /// Writes the frame of a packet that leaves at `departs`, in time on the wire. `room` has the
+    /// length of the frame. `echo` returns the stamp that the packet's path has to echo.
     pub(crate) fn write(
         &mut self,
         negotiation: &Negotiation,
@@ -195,8 +196,8 @@ impl StampWriter {
         } else if negotiated.timestamps.sends {
             let frame = Timestamp::at(departs, negotiation.own_exponent());
             if !negotiation.keeps_room() {
-                // After some hours the frame grows, and the room reserved before is too small. One
-                // packet then goes without a frame.
+                // After some hours, the frame becomes longer, and the room reserved earlier is too
+                // small. One packet then has no frame.
                 self.timestamp_len = frame.encoded_len();
             }
             frame.encode(room)
@@ -218,7 +219,8 @@ impl StampWriter {
 /// Position and number of free bytes in a payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Free {
-    /// Zeros before the frames. The last frame may have no length, so nothing may follow it.
+    /// Zeros before the frames. The last frame may have no length, so nothing may follow the
+    /// frames.
     Before(usize),
     /// Bytes of any value behind the frames.
     Behind(usize),

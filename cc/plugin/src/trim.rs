@@ -1,28 +1,31 @@
-//! Accounting for trimmed packets: converts between the stack's bytes and real bytes. The stack
-//! counts packets that the shaping socket trims with their untrimmed size.
+//! Accounting for trimmed packets. It converts between the bytes that the stack counts and the
+//! bytes that are really sent. The stack counts packets that the shaping socket trims with their
+//! untrimmed size.
 
 use fathom_cc::Time;
 
-/// Packets that are trimmed alike.
+/// Packets that are trimmed by the same number of bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
     /// Start of the period in which these packets were sealed.
     from: Time,
-    /// Largest datagram, untrimmed, in bytes.
+    /// Size in bytes of the largest untrimmed datagram.
     mtu: u64,
-    /// Bytes trimmed off each packet.
+    /// Number of bytes trimmed off each packet.
     trim: u64,
-    /// Bytes in flight of these packets, as the stack counts; not maintained for the newest epoch.
+    /// Bytes in flight of these packets, as the stack counts them. This number is not maintained
+    /// for the newest epoch.
     in_flight: u64,
 }
 
 impl Epoch {
-    /// Converts the counted bytes of many full-size packets to real bytes.
+    /// Converts the counted bytes of any number of full-size packets to the bytes that are really
+    /// sent.
     fn real(&self, counted: u64) -> u64 {
         scaled(counted, self.mtu - self.trim, self.mtu)
     }
 
-    /// Converts real bytes of these packets to the bytes that the stack counts.
+    /// Converts the bytes of these packets that are really sent to the bytes that the stack counts.
     fn counted(&self, real: u64) -> u64 {
         scaled(real, self.mtu, self.mtu - self.trim)
     }
@@ -31,20 +34,20 @@ impl Epoch {
 /// History of the number of bytes by which packets were trimmed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrimAccounting {
-    /// Newest first. Bytes in flight from before the last epoch are added to the last one. More
-    /// than seven changes per round trip are therefore imprecise.
+    /// Epochs, newest first. Bytes in flight from before the last epoch are added to the last
+    /// epoch. More than seven changes per round trip are therefore imprecise.
     epochs: [Epoch; 8],
-    /// Bytes in flight as the stack counts.
+    /// Bytes in flight, as the stack counts them.
     in_flight: u64,
 }
 
 impl TrimAccounting {
     pub(crate) fn new(mtu: u16) -> Self {
-        // An MTU of at least 1 ensures that trimming leaves at least one byte.
+        // With an MTU of at least 1, trimming leaves at least one byte.
         Self { epochs: [Epoch { mtu: u64::from(mtu).max(1), ..Epoch::default() }; 8], in_flight: 0 }
     }
 
-    /// Records that packets sealed from `at` on are trimmed by `trim` of `mtu` bytes.
+    /// Records that packets sealed from `at` on are trimmed by `trim` of their `mtu` bytes.
     pub(crate) fn change(&mut self, at: Time, mtu: u16, trim: usize) {
         let mtu = u64::from(mtu).max(1);
         let trim = (trim as u64).min(mtu - 1);
@@ -59,24 +62,26 @@ impl TrimAccounting {
         self.epochs[0] = Epoch { from: at, mtu, trim, in_flight: 0 };
     }
 
-    /// Returns the bytes in flight of all epochs except the newest, as the stack counts.
+    /// Returns the bytes in flight of all epochs except the newest, as the stack counts them.
     fn older(&self) -> u64 {
         self.epochs[1..].iter().map(|e| e.in_flight).sum()
     }
 
-    /// Records a sent datagram that the stack counts as `bytes`. Returns its size as sent.
+    /// Records a sent datagram that the stack counts as `bytes`. Returns the size with which the
+    /// datagram was sent.
     pub(crate) fn sent(&mut self, bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_add(bytes);
         let newest = self.epochs[0];
         self.size(newest, bytes)
     }
 
-    /// Records the acknowledgement of a packet sent at `sent`. Returns the packet's size as sent.
+    /// Records the acknowledgement of a packet sent at `sent`. Returns the size with which the
+    /// packet was sent.
     pub(crate) fn acked(&mut self, sent: Time, bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         let mut index =
             self.epochs.iter().position(|e| sent >= e.from).unwrap_or(self.epochs.len() - 1);
-        // A packet sent at the very instant of a change may be from before or after it. The older
+        // A packet sent at the very instant of a change may belong to either epoch. The older
         // packets come first.
         while let [epoch, older, ..] = self.epochs[index..]
             && sent == epoch.from
@@ -95,8 +100,8 @@ impl TrimAccounting {
         if bytes > epoch.mtu { bytes } else { bytes.saturating_sub(epoch.trim).max(1) }
     }
 
-    /// Records lost packets, assuming that the oldest were lost. Returns the total size of
-    /// these packets as sent.
+    /// Records lost packets, assuming that the oldest packets were lost. Returns the total size
+    /// with which these packets were sent.
     pub(crate) fn lost(&mut self, mut bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         let mut real = 0;
@@ -109,7 +114,7 @@ impl TrimAccounting {
         (real + self.epochs[0].real(bytes)).max(1)
     }
 
-    /// Converts the stack's bytes in flight to real bytes.
+    /// Converts the stack's bytes in flight to the bytes that were really sent.
     pub(crate) fn in_flight(&mut self, counted: u64) -> u64 {
         self.in_flight = counted;
         let mut left = counted;
@@ -124,11 +129,11 @@ impl TrimAccounting {
         self.epochs[1..].iter().map(|e| e.real(e.in_flight)).sum()
     }
 
-    /// Returns the number of bytes that the stack may count as in flight so that the real bytes
-    /// fill `window`: older packets as the stack counts them, plus as many new packets as fit into
-    /// the rest. The result is at least two packets as the stack counts them, the minimum window
-    /// (RFC 9002 §7.2). While packets cannot shrink yet, a window for smaller packets would stop
-    /// the stack permanently.
+    /// Returns the number of bytes that the stack may count as in flight so that the bytes really
+    /// sent fill `window`. This number includes older packets as the stack counts them, plus as
+    /// many new packets as fit into the remaining window. It is at least two packets as the stack
+    /// counts them, which is the minimum window (RFC 9002 §7.2). While packets cannot shrink yet,
+    /// a window for smaller packets would stop the stack permanently.
     pub(crate) fn window(&self, window: u64) -> u64 {
         let rest = window.saturating_sub(self.older_real());
         let newest = &self.epochs[0];

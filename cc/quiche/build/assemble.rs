@@ -1,4 +1,4 @@
-//! Copies stock's sources, applies the patch, redirects the clock.
+//! Copies the sources of stock quiche, applies the patch, and redirects the clock.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,8 @@ use super::error::Error;
 const SOURCES: &str = "ca372aedf44b0573bb477b62007bf904696d4608c2ff97c00d796052484ea5cf";
 
 /// Expression with which stock reads the clock, also in comments and tests. Each occurrence is
-/// redirected to our clock. `SystemTime::now()`, read once to name the start of a qlog file, stays.
+/// redirected to our clock. `SystemTime::now()` is not changed, because it is read only once, for
+/// the start time in a qlog file.
 const CLOCK: &str = "Instant::now()";
 const CLOCK_READS: usize = 106;
 /// Expression that also reads the clock.
@@ -123,7 +124,8 @@ fn body(diff: &str) -> String {
     lines.join("\n")
 }
 
-/// Checks how often stock's sources contain `text`. Another count means another version of quiche.
+/// Checks how often stock's sources contain `text`. A different count means a different version of
+/// quiche.
 fn expect(tree: &Tree, text: &'static str, expected: usize) -> Result<(), Error> {
     let found = tree.values().map(|file| file.matches(text).count()).sum::<usize>();
     if found == expected {
@@ -139,8 +141,8 @@ fn replace(tree: &mut Tree, from: &str, to: &str) {
     }
 }
 
-/// Removes the attributes and the documentation of lib.rs, because an included file cannot have its
-/// own attributes. Our lib.rs has both.
+/// Removes the attributes and the documentation of `lib.rs`, because an included file cannot have
+/// its own attributes. Our `lib.rs` has both.
 fn own_attributes(tree: &mut Tree) -> Result<(), Error> {
     let lib = tree.get_mut(Path::new("lib.rs")).ok_or(Error::Beginning)?;
     let start = lib.find("#[macro_use]\nextern crate log;").ok_or(Error::Beginning)?;
@@ -173,7 +175,7 @@ fn write(tree: &Tree, to: &Path) -> Result<(), Error> {
         let path = to.join(name);
         let folder = path.parent().expect("below `to`");
         std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
-        // Unchanged files keep their time, so that Cargo need not build again.
+        // Unchanged files keep their modification time, so that Cargo need not build them again.
         if std::fs::read_to_string(&path).ok().as_ref() != Some(text) {
             std::fs::write(&path, text).map_err(Error::io(&path))?;
         }

@@ -34,19 +34,19 @@ pub enum Error {
          unchanged ones"
     )]
     Changed { stock: PathBuf, found: String, published: &'static str },
-    /// A text occurs more or less often in the sources than it should.
+    /// The sources contain a text more or less often than expected.
     #[error("quiche's sources contain `{text}` {found} times, not {expected}")]
     Count { text: &'static str, found: usize, expected: usize },
-    /// A patch file without a diff.
+    /// A patch file has no diff.
     #[error("patch/{patch}: the file has no diff")]
     NoDiff { patch: String },
-    /// A diff that cannot be read.
+    /// A diff cannot be read.
     #[error("patch/{patch}: {file}: {why}")]
     BadDiff { patch: String, file: String, why: diffy::ParsePatchError },
     /// A diff of a file that stock does not have.
     #[error("patch/{patch}: stock quiche has no file src/{file}")]
     NoFile { patch: String, file: String },
-    /// A diff that does not apply.
+    /// A diff does not apply.
     #[error("patch/{patch} does not fit src/{file}: {why}; the patch is for quiche {VERSION}")]
     DoesNotFit { patch: String, file: String, why: diffy::ApplyError },
     /// `src/lib.rs` does not begin with attributes and `extern crate log`.
@@ -57,13 +57,13 @@ pub enum Error {
 /// Reason why Cargo does not name the folder of stock quiche.
 #[derive(Debug, thiserror::Error)]
 pub enum CargoError {
-    /// The package that asks for quiche cannot be written.
+    /// The package that depends on quiche cannot be written.
     #[error("{0}: {1}")]
     Io(PathBuf, io::Error),
     /// Cargo cannot be run.
     #[error("cargo metadata: {0}")]
     Run(io::Error),
-    /// Cargo's first line of errors.
+    /// Cargo failed, with this first line of errors.
     #[error("cargo metadata: {0}")]
     Failed(String),
     /// Cargo knows no such package.

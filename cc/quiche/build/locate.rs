@@ -5,10 +5,10 @@ use std::process::Command;
 
 use super::error::{CargoError, Error};
 
-/// Version for which the patch is made.
+/// Version of quiche for which the patch is made.
 pub const VERSION: &str = "0.30.0";
 
-/// Returns the folder of stock quiche. The first of these is used:
+/// Returns the folder of stock quiche. The first existing folder of these is used:
 /// - the folder in `FATHOM_QUICHE_SOURCE`;
 /// - Cargo's own copy in its registry;
 /// - the folder that Cargo reports, which may be vendored or come from a registry that replaces
@@ -56,10 +56,10 @@ fn is_stock(folder: &Path) -> bool {
     has("name = \"quiche\"") && has(&format!("version = \"{VERSION}\""))
 }
 
-/// Asks Cargo for the folder of quiche, as a dependency of a package that depends on nothing else,
+/// Asks Cargo for the folder of quiche. To do so, makes quiche the only dependency of a package,
 /// because an adopter's own lock file contains only the derived quiche. Cargo uses the settings
 /// above the folder in which it runs, such as `[source]` of a workspace with vendored sources. The
-/// settings above the build's output folder are tried first, then those above this package.
+/// settings above the build's output folder are tried first, and then those above this package.
 fn asked_of_cargo(out: &Path) -> Result<PathBuf, CargoError> {
     let folder = out.join("fetch");
     let io = |e| CargoError::Io(folder.clone(), e);
@@ -77,8 +77,8 @@ fn asked_of_cargo(out: &Path) -> Result<PathBuf, CargoError> {
     }
 }
 
-/// Makes Cargo describe the package in `folder` and all its dependencies, running in the folder
-/// `from`. Cargo downloads what is missing.
+/// Makes Cargo describe the package in `folder` and all its dependencies. Cargo runs in the folder
+/// `from` and downloads missing packages.
 fn metadata(folder: &Path, from: &Path) -> Result<PathBuf, CargoError> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = std::env::var_os("TARGET").expect("Cargo sets it");

@@ -1,6 +1,6 @@
 //! Assembles the crate: stock quiche's sources, our patch, and a clock that can be set.
 //!
-//! If a part does not fit, the build stops and names it.
+//! If a part does not fit, the build stops with an error that names the part.
 
 mod assemble;
 mod error;

@@ -30,11 +30,12 @@
 //! # ECN in quinn
 //!
 //! quinn marks every packet ECT(0). On a path, quinn stops marking permanently if an ACK frame has
-//! no ECN counts or if validation (RFC 9000 §13.4.2.1) fails: fewer counts than packets newly
-//! acknowledged, ECT(1) counted, or a count that fell. quinn uses only the counts of ACK frames
-//! that raise the largest acknowledged number. If the CE count grew, quinn calls
-//! `on_congestion_event` with zero lost bytes, once per ACK frame, after that frame's
-//! acknowledgements and losses. This plug-in turns the call into [`fathom_cc::Cause::Mark`].
+//! no ECN counts or if validation (RFC 9000 §13.4.2.1) fails. Validation fails if the counts grow
+//! by less than the number of newly acknowledged packets, if ECT(1) is counted, or if a count
+//! decreases. quinn uses only the counts of ACK frames that raise the largest acknowledged number.
+//! If the CE count has grown, quinn calls `on_congestion_event` with zero lost bytes, once per ACK
+//! frame, after that frame's acknowledgements and losses. This plug-in turns the call into
+//! [`fathom_cc::Cause::Mark`].
 //!
 //! quinn does not report how many packets were marked. The frame layer therefore reads the counts
 //! from the ACK frame itself, with or without the extension. The controller receives them with the

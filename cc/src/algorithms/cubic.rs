@@ -1,7 +1,7 @@
 //! CUBIC (RFC 9438).
 //!
-//! After a reduction, the window follows a cubic function of time: it returns quickly towards the
-//! window at the loss, stays nearly flat around it, and then grows faster and faster beyond it. If
+//! After a reduction, the window follows a cubic function of time. It returns quickly towards the
+//! window at the loss, stays nearly constant around this size, and then grows faster and faster. If
 //! Reno's window would be larger (short round trips, small windows), CUBIC uses Reno's window.
 //!
 //! All windows here are in bytes. The RFC counts segments, so C becomes `C * datagram` bytes/s³ and
@@ -10,18 +10,19 @@
 //! Departures:
 //! - **Cut**: RFC 9438 §4.6 takes beta of the bytes in flight. This implementation takes beta of
 //!   the window, as RFC 9002 §7.3.2 does.
-//! - **Per byte, not per ACK**: `(target - cwnd) / cwnd` counts per acknowledged datagram, however
-//!   many datagrams an ACK frame acknowledges.
-//! - **Epoch**: it starts with the first acknowledgement that may grow the window, so it includes
-//!   neither recovery nor slow start. K is computed once, at that time.
+//! - **Per byte, not per ACK**: the growth `(target - cwnd) / cwnd` applies to each acknowledged
+//!   datagram, however many datagrams an ACK frame acknowledges.
+//! - **Epoch**: an epoch starts with the first acknowledgement that may grow the window, so it
+//!   includes neither recovery nor slow start. K is computed once, at this time.
 //! - **W_max below the window**: an epoch that starts at or above W_max has K = 0 and W_max = cwnd,
-//!   the rule of RFC 9438 §4.8.
+//!   which is the rule of RFC 9438 §4.8.
 //! - **Friendly region**: `cwnd = W_est` never lowers the window.
-//! - **Idle**: RFC 9438 §5.8 excludes application-limited periods from the elapsed time. Excluded
-//!   here are the time before each application-limited ACK frame, back to the previous frame, and
-//!   silences that begin with nothing in flight.
+//! - **Idle**: RFC 9438 §5.8 excludes application-limited periods from the elapsed time. This
+//!   implementation excludes the time between each application-limited ACK frame and the previous
+//!   frame, and silences that begin with nothing in flight.
 //! - **Datagram size**: a change starts a new epoch from the window and the W_max in bytes.
-//! - **Slow start**: HyStart++ ends it only with `hystart=on`; RFC 9438 §4.10 recommends HyStart++.
+//! - **Slow start**: HyStart++ ends slow start only with `hystart=on`. RFC 9438 §4.10 recommends
+//!   HyStart++.
 
 use std::time::Duration;
 
@@ -37,12 +38,12 @@ use crate::units::{Ratio, Time};
 
 /// C in segments per second³ (RFC 9438 §5).
 pub const C: f64 = 0.4;
-/// beta_cubic: fraction of the window that remains after a loss or a mark (RFC 9438 §4.6).
+/// Fraction of the window that remains after a loss or a mark, beta_cubic (RFC 9438 §4.6).
 pub const BETA: Ratio = Ratio::new(7, 10);
-/// (1 + beta_cubic) / 2: factor by which fast convergence reduces W_max (RFC 9438 §4.7).
+/// Factor by which fast convergence reduces W_max, (1 + beta_cubic) / 2 (RFC 9438 §4.7).
 pub const CONVERGENCE: Ratio = Ratio::new(BETA.num() + BETA.den(), 2 * BETA.den());
-/// alpha_cubic = 3 (1 - beta) / (1 + beta): segments per round trip that give the average window of
-/// Reno with a decrease to beta (RFC 9438 §4.3).
+/// Number of segments per round trip that give the average window of Reno with a decrease to beta:
+/// alpha_cubic = 3 (1 - beta) / (1 + beta) (RFC 9438 §4.3).
 pub const ALPHA: f64 = {
     let beta = BETA.num() as f64 / BETA.den() as f64;
     3.0 * (1.0 - beta) / (1.0 + beta)
@@ -116,8 +117,8 @@ pub const fn target(w_cubic: f64, cwnd: f64) -> f64 {
     w_cubic.max(cwnd).min(TARGET_LIMIT * cwnd)
 }
 
-/// Returns alpha: Reno's 1 if W_est has reached the window before the last reduction, alpha_cubic
-/// otherwise (RFC 9438 §4.3).
+/// Returns alpha. It is Reno's 1 if W_est has reached the window before the last reduction, and
+/// alpha_cubic otherwise (RFC 9438 §4.3).
 pub const fn alpha(w_est: f64, cwnd_prior: f64) -> f64 {
     if w_est >= cwnd_prior { 1.0 } else { ALPHA }
 }
@@ -144,7 +145,7 @@ struct Curve {
 /// One congestion avoidance stage.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// t_epoch, moved forward by the periods that do not count as time.
+    /// Start of the epoch, t_epoch, moved forward by the periods that do not count as time.
     start: Time,
     /// K in seconds.
     k: f64,
@@ -229,7 +230,7 @@ pub struct Cubic {
     curve: Curve,
     /// Curve before the last loss.
     undo: Undo<Curve>,
-    /// Time up to which the elapsed time is accounted for: the last ACK frame, or the end of a
+    /// Time up to which the elapsed time has been counted: the last ACK frame, or the end of a
     /// silence.
     last: Time,
     /// Whether nothing was in flight after the last ACK frame.
@@ -276,9 +277,9 @@ impl WindowRule for Cubic {
     }
 
     fn on_spurious_congestion_event(&mut self, restored: bool) {
-        // A window that has outgrown the loss keeps all its values, including the curve
-        // (RFC 9438 §4.9.2). After a mark there is nothing to restore. `restored` is false in both
-        // cases.
+        // A window that has outgrown the one at the loss keeps all its values, including the curve
+        // (RFC 9438 §4.9.2). After a mark, there is nothing to restore. `restored` is false in
+        // both cases.
         if let Some(curve) = self.undo.take().filter(|_| restored) {
             self.curve = curve;
         }

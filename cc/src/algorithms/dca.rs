@@ -10,18 +10,18 @@
 //! Means and deviation are exact: they are sums of whole nanoseconds over a fixed ring, compared
 //! without division or square root ([`delay_event`]).
 //!
-//! # Departures
-//! The paper leaves these points open. Each has an option if the choice could matter.
-//! - **Reduction** (`reduction=0.5`): the paper names three levels. Its analysis takes half of the
-//!   window away and gives reasons (DCA §3.3: ECN asks for half too, and a deep cut has a better
-//!   chance to avoid the loss). DCA §4.3 only explores the smaller levels.
+//! # Departures The paper does not define these points. Each has an option if the choice could
+//! matter.
+//! - **Reduction** (`reduction=0.5`): the paper names three levels. Its analysis takes away half of
+//!   the window and gives two reasons (DCA §3.3): ECN also requires half, and a deep cut is more
+//!   likely to avoid the loss. DCA §4.3 only explores the smaller levels.
 //! - **Baseline** (`epoch=average`): an epoch "begins when the RTT increases and terminates when
-//!   the RTT returns to some baseline level" (DCA §3.3). Here it begins with the reaction. It ends
-//!   when sampledRTT(x) is not above windowAVG(w), the longer-term average against which DCA §3.2.1
-//!   measures rises. This level moves, so the sender gets used to a queue that stays, and reacts to
-//!   delay above "the base level of queueing that exists" (DCA §4.4). `start` freezes windowAVG(w)
-//!   at the reaction, which is literally the level from which the RTT rose. A queue or a route that
-//!   stays longer then silences the detector.
+//!   the RTT returns to some baseline level" (DCA §3.3). Here, an epoch begins with the reaction.
+//!   It ends when sampledRTT(x) is not above windowAVG(w), the longer-term average against which
+//!   DCA §3.2.1 measures rises. Because this level moves, a persistent queue becomes part of it,
+//!   and the sender reacts only to delay above "the base level of queueing that exists"
+//!   (DCA §4.4). `start` freezes windowAVG(w) at the reaction, which is literally the level from
+//!   which the RTT rose. A queue or a route that stays longer then silences the detector.
 //! - **Samples** (`samples=delayed`): only ACKs of more than one segment give a sample, as the
 //!   paper filters delayed acknowledgements (DCA §3.1). A QUIC peer that acknowledges every packet
 //!   gives no samples, and the controller is then Reno. `all` takes every frame.
@@ -30,17 +30,17 @@
 //!   acknowledged).
 //! - **Recovery**: no samples (DCA §3.1). The frame that ends recovery gives a sample, because QUIC
 //!   never confuses a retransmission with its original.
-//! - **Warm-up**: no decision before there are w samples; the paper does not mention this.
+//! - **Warm-up**: no decision is made before there are w samples. The paper does not mention this.
 //! - **Standard deviation** of the w samples themselves (divided by w, not by w - 1).
 //! - **Threshold**: a cut also sets the slow-start threshold, because the cut is "equivalent to the
 //!   TCP reaction of a loss event" (DCA §3.3). Otherwise slow start would undo the cut within a
 //!   round trip.
 //! - **Floor** (`floor=0ms`): the delay event requires a rise of one standard deviation and no
-//!   more. On a path without noise the deviation is zero, so the third packet sent in answer to an
-//!   ACK already counts as congestion. The floor is the smallest rise of sampledRTT(x) over
+//!   more. On a path without noise, the deviation is zero, so even the third packet sent in answer
+//!   to an ACK counts as congestion. The floor is the smallest rise of sampledRTT(x) over
 //!   windowAVG(w) that counts, in addition to the standard deviation.
-//! - **Reset**: samples leave the ring as new samples arrive. Only a change of path forgets all of
-//!   them at once.
+//! - **Reset**: samples leave the ring only as new samples arrive. Only a change of path removes
+//!   all samples at once.
 //! - **Windows below two datagrams** do not exist (RFC 9002 §7.2). RTTs count up to 18 min
 //!   ([`MAX_RTT`]).
 
@@ -155,7 +155,7 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// Returns how far this mean is above `other`, multiplied by both counts, in nanoseconds; zero
+    /// Returns how far this mean is above `other`, in nanoseconds multiplied by both counts; zero
     /// if it is below.
     fn above(self, other: Self) -> u128 {
         (self.total * u128::from(other.count)).saturating_sub(other.total * u128::from(self.count))
@@ -206,8 +206,8 @@ impl Ring {
         }
     }
 
-    /// Returns the sample that leaves a mean over the last `count` samples. It is zero until the
-    /// mean is full, because the ring begins with zeros.
+    /// Returns the sample that drops out of a mean over the last `count` samples. The result is
+    /// zero until the mean has all its samples, because the ring begins with zeros.
     fn leaving(&self, count: u32) -> u128 {
         let at = (self.next + self.samples.len() - count as usize) % self.samples.len();
         u128::from(self.samples[at])
@@ -238,7 +238,8 @@ pub struct Dca {
     /// windowAVG(w) at the reaction that began the current congestion epoch; `None` outside an
     /// epoch.
     epoch: Option<Mean>,
-    /// Time when the newest packet acknowledged so far was sent; initially, when the path began.
+    /// Send time of the newest packet acknowledged so far. Initially, the time at which the path
+    /// began.
     newest: Time,
 }
 

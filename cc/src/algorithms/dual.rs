@@ -1,10 +1,10 @@
 //! TCP/DUAL (Wang, Crowcroft: "Eliminating Periodic Packet Losses in the 4.3-Tahoe BSD TCP
 //! Congestion Control Algorithm", Computer Communication Review, April 1992), in the form that the
-//! DCA paper compares (DCA §4.4).
+//! DCA paper uses for comparison (DCA §4.4).
 //!
-//! Reno with a check of the RTT every second round trip. If the RTT is above the middle between the
-//! smallest and the largest RTT seen so far, the window is cut by one eighth. The reaction to
-//! losses and marks is exactly Reno's.
+//! Reno with a check of the RTT in every second round trip. If the RTT is above the midpoint
+//! between the smallest and the largest RTT seen so far, the window is cut by one eighth. The
+//! reaction to losses and marks is exactly Reno's.
 //!
 //! # Departures
 //! The 1992 paper was not at hand. The rule comes from the description by Brakmo, O'Malley and
@@ -12,13 +12,13 @@
 //! - **Current RTT**: the sample of the ACK frame that ends the second round trip.
 //! - **Smallest and largest RTT** include the sample of every ACK frame, also in recovery, because
 //!   QUIC never confuses a retransmission with its original. The acknowledgement delay that the
-//!   peer reports is not part of a sample ([`crate::Rtt`]); TCP's samples include that delay.
+//!   peer reports is not part of a sample ([`crate::Rtt`]); TCP's samples include this delay.
 //! - **Reset** (`reset=never`): "seen so far" is taken literally, so one long delay raises the
-//!   middle permanently. `timeout` forgets both extremes on persistent congestion, and `loss`
-//!   forgets them with every reaction to a loss or a mark, so that the full queue before the
-//!   reaction is no longer the reference. A change of path always forgets them.
+//!   midpoint permanently. With `timeout`, both extremes are reset on persistent congestion. With
+//!   `loss`, they are reset with every reaction to a loss or a mark, so that the full queue before
+//!   the reaction is no longer the reference. A change of path always resets them.
 //! - **Recovery**: no decision is made, and the count of two round trips restarts afterwards.
-//! - **Slow start**: the rule applies there too, and a cut ends slow start.
+//! - **Slow start**: the rule also applies in slow start, where a cut ends slow start.
 //! - **Windows below two datagrams** do not exist (RFC 9002 §7.2).
 
 use std::time::Duration;
@@ -39,8 +39,8 @@ pub const DELAY_REDUCTION: Ratio = Ratio::new(7, 8);
 pub const ROUNDS: u32 = 2;
 
 option_values! {
-    /// Event that makes the controller forget the smallest and largest RTT, besides a change of
-    /// path.
+    /// Event at which the controller resets the smallest and largest RTT, in addition to a change
+    /// of path.
     pub enum Reset {
         /// No event.
         Never = "never",

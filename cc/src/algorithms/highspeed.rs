@@ -1,8 +1,8 @@
 //! HighSpeed TCP (RFC 3649): Reno with an increase a(w) and a decrease b(w) that depend on the
 //! window.
 //!
-//! Up to 38 datagrams it is Reno. Above 38 datagrams, a single flow can fill a fast link with a
-//! much higher loss rate than Reno.
+//! Up to a window of 38 datagrams, it is Reno. Above 38 datagrams, a single flow can fill a fast
+//! link with a much higher loss rate than Reno.
 //!
 //! [`increase`] reads a table that is computed at compile time from the formulas below and
 //! [`crate::math`], so it has the same bits on every platform. The knots of the table are a
@@ -10,11 +10,11 @@
 //! table is within 0.02 % of the formula.
 //!
 //! Departures:
-//! - **Formula, not table**: RFC 3649 §B tabulates integer values of a(w), computed with p(w) =
-//!   1 / (12.8 w^1.2). Here a(w) is not rounded, and p(w) = 0.078 / w^1.2 as in RFC 3649 §5, which
-//!   is 0.16 % less. The result is within 0.05 of every row.
-//! - **Just above 38 datagrams** the formula gives less than Reno's one datagram (0.955 at 38, 1 at
-//!   41). The increase is at least one.
+//! - **Formula, not table**: RFC 3649 §B tabulates integer values of a(w), computed with p(w) = 1
+//!   / (12.8 w^1.2). Here a(w) is not rounded, and p(w) = 0.078 / w^1.2 as in RFC 3649 §5, which
+//!   is 0.16 % less. The result is within 0.05 of every row of the table.
+//! - **Just above 38 datagrams**, the formula gives less than Reno's one datagram (0.955 at 38, 1
+//!   at 41). Here, the increase is at least one.
 //! - **Beyond 100 000 datagrams**, where the RFC's table ends, a(w) and b(w) stay constant. The
 //!   formula for b(w) reaches zero at 567 000.
 //! - **Per byte, not per ACK**: [`Aimd::grow_additive`] spreads a(w) over the bytes of a round.
@@ -94,7 +94,7 @@ const KNOT_BITS: u32 = 4;
 const KNOTS: usize = 1 << KNOT_BITS;
 
 /// Increases at the knots, in 1/65536 datagram. The knots next to the ends of the formula's range
-/// follow the formula beyond the range, so that the interpolation up to the ends is right.
+/// follow the formula beyond the range, so that the interpolation is correct up to the ends.
 static INCREASES: [u32; OCTAVES * KNOTS + 1] = increases();
 
 const fn increases() -> [u32; OCTAVES * KNOTS + 1] {

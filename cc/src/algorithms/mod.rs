@@ -1,4 +1,4 @@
-//! The controllers: one file or folder per paper, and one line each in the list below.
+//! The controllers. Each paper has one file or folder, and one line in the list below.
 
 use crate::algorithm::Algorithm;
 

@@ -5,17 +5,17 @@
 //! With smaller packets, the same window holds more of them. The wrapped controller sets the
 //! window; the wrapper sets the datagram size.
 //!
-//! # Departures
-//! The thesis compares fixed sizes and leaves the rule open. The rule here is Fathom's own:
+//! # Departures The thesis compares fixed sizes and does not define a rule. The rule here is
+//! Fathom's own:
 //! - The window should hold at least `packets` datagrams. If it does not, the datagram shrinks to
-//!   the largest of the sizes 1000, 750, 500 and 250 bytes (and not below `floor`) that fits, or to
-//!   the smallest.
+//!   the largest of the sizes 1000, 750, 500 and 250 bytes with which it does, but not below
+//!   `floor`. If none is small enough, the datagram shrinks to the smallest size.
 //! - The datagram grows to the next larger size when the window has held `packets` datagrams of
 //!   that size for `patience` consecutive round trips.
 //! - The window is in bytes, and the wrapped controller gets the new size as a new largest
 //!   datagram. Its minimum window is then two such datagrams, and it grows by one of them per round
-//!   trip. So small packets also slow down growth, which is the penalty that Packet size §1.2
-//!   names. `increase=full` keeps the growth at one full-size datagram.
+//!   trip. Small packets therefore also slow down growth, which is the penalty that Packet
+//!   size §1.2 describes. `increase=full` keeps the growth at one full-size datagram.
 //! - Every packet has about 60 bytes of headers and tag, whatever its size (IP 20 or 40, UDP 8,
 //!   QUIC 10 to 30). They take 5 % of 1200 bytes, and 24 % of 250 bytes.
 
@@ -151,8 +151,9 @@ impl ControllerConfig for PacketSizeConfig {
     }
 }
 
-/// Returns the datagram size for a window, in bytes: the largest of the path's own size and `SIZES`
-/// of which the window holds `packets`, or else the smallest that is not below `floor`.
+/// Returns the datagram size in bytes for a window: the largest available size of which the window
+/// holds `packets` datagrams. The available sizes are the path's own and `SIZES`. If no size fits,
+/// returns the smallest one that is not below `floor`.
 pub fn fitting_size(window: u64, packets: u64, path: u16, floor: u16) -> u16 {
     let sizes = sizes(path, floor);
     sizes.clone().find(|size| window >= packets * u64::from(*size)).or(sizes.last()).unwrap_or(path)
@@ -179,8 +180,8 @@ pub struct PacketSize {
     /// Datagram size that the wrapped controller knows.
     inner_size: u16,
     round: RoundTrip,
-    /// Whether the window has held enough datagrams of the next larger size during this whole
-    /// round.
+    /// Whether the window has held enough datagrams of the next larger size since the beginning of
+    /// this round.
     roomy: bool,
     /// Number of consecutive roomy rounds.
     rounds: u32,
@@ -293,9 +294,9 @@ impl Controller for PacketSize {
             PathChange::Datagram(bytes) => {
                 self.path = bytes.max(1);
                 self.undo.forget();
-                // Change to the fitting size directly. If the wrapped controller got the path's
-                // full size first, its minimum window for that size would remain with the smaller
-                // datagrams.
+                // Change to the fitting size directly. If the wrapped controller first got the
+                // path's full size, its minimum window for the full size would remain when
+                // datagrams become smaller.
                 let size = if self.fresh { self.path } else { self.fitting() };
                 self.change(now, size);
                 self.adapt(now);

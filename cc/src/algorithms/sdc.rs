@@ -1,9 +1,9 @@
 //! SDC (Kung, Tan, Hsiao: "TCP with sender-based delay control", Computer Communications 26, 2003).
 //!
 //! Loss recovery fails if the window is below eight packets, so SDC avoids such windows. Instead,
-//! it slows down by delaying packets at the sender. The delay D stretches the round trip to RTT + D
-//! and lowers the rate W / (RTT + D) as far as necessary. The reactions to an ACK and to a
-//! congestion event are the two halves of the box in SDC §2.2, with the names used there.
+//! it delays packets at the sender. The delay D stretches the round trip to RTT + D and lowers the
+//! rate W / (RTT + D) as far as necessary. The reactions to an ACK and to a congestion event
+//! correspond to the two halves of the box in SDC §2.2, and use its names.
 //!
 //! The stack gets the delay as [`Pacing::Delay`]: at most one window per RTT + D.
 //!
@@ -11,38 +11,39 @@
 //! The paper leaves these points open.
 //! - **Which RTT** the box means: RTT is that of the network, without D, because equation (2) adds
 //!   D to it. SRTT averages RTT + D, the round trip that the connection experiences ("the objective
-//!   is to double the smoothed RTT", SDC §2.1), although the box writes RTT_new there too. With an
-//!   SRTT without D (`srtt=network`), a second congestion signal could not slow the sender further.
+//!   is to double the smoothed RTT", SDC §2.1), although the box writes RTT_new there too. If SRTT
+//!   did not include D (`srtt=network`), a second congestion signal could not slow the sender
+//!   further.
 //! - **Which D** SRTT averages: the D in force when the packet left. All signals about one flight
-//!   therefore set RTT + D to twice the smoothed RTT of that flight; they do not double it one
-//!   after the other.
+//!   therefore set RTT + D to twice the smoothed RTT of this flight, rather than doubling it
+//!   repeatedly.
 //! - **Per packet, not per ACK**: both shrinking rules apply once for each acknowledged datagram's
 //!   worth of bytes, which matches the one ACK per packet of the paper's simulations. All packets
 //!   of a frame have the frame's RTT, so a jump from RTT_old counts once.
 //! - **How often D grows** (`react=ack`): "when receiving an ACK with the CE bit on" (SDC §2.1),
 //!   that is, with every such ACK, as in the box. Losses count once per recovery period, as in
-//!   NewReno (the paper's senders run NewReno). `round` limits marks to once per round trip too.
-//!   While D is above zero the difference is small, because the second mark of a flight only
-//!   restores what the ACKs between the two marks took off D. The difference is large in one case:
-//!   if the first mark of a flight halves a window of 8 to 15 packets, the second mark finds a
-//!   small window and adds a delay of one round trip. The rate then falls to a quarter, with
-//!   `round` to a half.
+//!   NewReno (the paper's senders run NewReno). `round` also limits marks to once per round trip.
+//!   While D is above zero, the difference is small, because the second mark of a flight only
+//!   restores what the ACKs between the two marks took off D. The difference is large in one case.
+//!   If the first mark of a flight halves a window of 8 to 15 packets, the second mark finds a
+//!   small window and adds a delay of one round trip. The rate then falls to a quarter. With
+//!   `round`, it falls only to a half.
 //! - **RTT_old** of the small-window rule is the previous sample, as in the box. A jump of the RTT
 //!   can therefore raise a D that is above zero. A D of zero stays zero without congestion ("either
 //!   zero or decreasing", SDC §2.1), although the box alone would let a jump raise it.
 //! - **Growth of W** is per byte. W does not grow while the application is the limit
-//!   (RFC 9002 §7.8), nor by packets sent before the last signal (RFC 9002 §7.3.2). D shrinks in
-//!   these cases too.
-//! - **Idle times** do not change D; the paper does not consider idle senders.
-//! - **Slow start** below eight packets adds one packet per round trip, as in the box; SDC §2.1
+//!   (RFC 9002 §7.8), and packets sent before the last signal do not increase it
+//!   (RFC 9002 §7.3.2). D also shrinks in these cases.
+//! - **Idle times** do not change D, because the paper does not consider idle senders.
+//! - **Slow start** below eight packets adds one packet per round trip, as in the box. SDC §2.1
 //!   says "as in traditional TCP".
 //! - **Timeout**: persistent congestion (RFC 9002 §7.6) reduces the window to two datagrams and
-//!   halves the threshold; D stays.
+//!   halves the threshold, but does not change D.
 //! - **W = min(cwnd, awnd)** (SDC §2.2): the window of flow control is ignored, because no stack
 //!   reports it to controllers.
-//! - **Largest D**: 10 s; the paper names none. D reaches this limit if losses do not depend on the
-//!   rate. In the large-window phase, an ACK takes 1/W^2 off the round trip and a signal doubles
-//!   the round trip. So with W = 8 and more than about 2 % of packets lost, D only grows.
+//! - **Largest D**: 10 s. The paper names no limit. D reaches this limit if losses do not depend on
+//!   the rate. In the large-window phase, an ACK takes 1/W^2 off the round trip and a signal
+//!   doubles the round trip. So with W = 8 and more than about 2 % of packets lost, D only grows.
 
 use std::time::Duration;
 
@@ -58,16 +59,16 @@ use crate::rule::{RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
-/// Largest added delay. The paper names none; see the departures.
+/// Largest added delay. The paper names none (see the departures).
 pub const MAX_HOLD: Duration = Duration::from_secs(10);
 /// Fraction of RTT + D that remains after one ACK in the small-window phase (SDC §2.2).
 pub const SMALL_WINDOW_SHRINK: Ratio = Ratio::new(9, 10);
-/// Congestion sets RTT + D to this multiple of SRTT (SDC §2.2).
+/// Multiple of SRTT to which congestion sets RTT + D (SDC §2.2).
 pub const GROWTH: u32 = 2;
-/// A new sample has the weight 1 / `SRTT_GAIN` in SRTT (SDC §2.2).
+/// Divisor for the weight of a new sample in SRTT: the weight is 1 / `SRTT_GAIN` (SDC §2.2).
 const SRTT_GAIN: u32 = 8;
-/// A smaller D counts as zero: no timer resolves it, and it would keep the window from growing
-/// forever.
+/// Value of D below which D counts as zero. No timer resolves a smaller delay, and it would keep
+/// the window from ever growing.
 const MIN_HOLD: Duration = Duration::from_micros(1);
 /// Largest number of packets of one ACK frame for which a step per packet is taken. In the
 /// small-window phase, D is zero long before this limit.
@@ -248,9 +249,9 @@ impl Sdc {
         window.window() < u64::from(self.config.threshold) * window.datagram()
     }
 
-    /// Returns the D that the newest packet of this ACK frame experienced: D before the last rise
-    /// if the packet left before that rise, otherwise the current D. Decreases of D since the
-    /// packet left are neglected.
+    /// Returns the D that applied to the newest packet of this ACK frame. If the packet left before
+    /// the last rise, this is D before the rise. Otherwise, it is the current D. Decreases of D
+    /// since the packet left are neglected.
     fn d_of(&mut self, acks: &AckEvent<'_>) -> Duration {
         match self.raised {
             Some(raised) if acks.newest_sent() <= Some(raised.at) => raised.before,
@@ -295,8 +296,8 @@ impl Sdc {
         }
     }
 
-    /// Returns whether the event may raise D. With `react=round`, a mark within the round trip
-    /// after the last reaction may not.
+    /// Returns whether the event may raise D. With `react=round`, a mark in the round trip after
+    /// the last reaction may not raise D.
     fn counts(&self, event: &CongestionEvent) -> bool {
         match (self.config.react, event.cause) {
             (React::Ack, Cause::Mark) => true,
@@ -328,13 +329,13 @@ impl WindowRule for Sdc {
     }
 
     fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
-        // In a small window, or while D is above zero, the window stays and D grows. Persistent
-        // congestion reduces the window to the minimum instead, and halves the threshold.
+        // In a small window, or while D is above zero, the window stays the same and D grows.
+        // Persistent congestion instead reduces the window to the minimum and halves the threshold.
         let slows = self.small_window(window) || self.d > Duration::ZERO;
         let grows = slows && !event.is_persistent();
         let reduced =
             window.on_congestion_event(event, if grows { Ratio::ONE } else { LOSS_REDUCTION });
-        // A mark is never spurious, and it confirms the losses before it.
+        // A mark is never spurious, and it confirms that the losses before it were real.
         if !event.is_loss() {
             self.undo.forget();
         } else if reduced {

@@ -1,10 +1,10 @@
 //! Congestion avoidance of TCP Vegas (Brakmo, O'Malley, Peterson: "TCP Vegas: New Techniques for
 //! Congestion Detection and Avoidance", SIGCOMM 1994).
 //!
-//! Once per round trip, the controller compares the rate that it would have without queues,
-//! window / base RTT, with its actual rate, window / RTT. The difference times the base RTT is the
-//! number of its own packets that wait in queues. The controller keeps this number between `alpha`
-//! and `beta`. Slow start ends when more than `gamma` packets wait.
+//! Once per round trip, the controller compares two rates: the rate without queues, window / base
+//! RTT, and the actual rate, window / RTT. Their difference times the base RTT is the number of its
+//! own packets that wait in queues. The controller keeps this number between `alpha` and `beta`.
+//! Slow start ends when more than `gamma` packets wait.
 //!
 //! The DCA paper calls this Vegas-CAM: Vegas with the stack's normal loss recovery instead of
 //! Vegas's own (DCA §4.4). QUIC stacks have their own loss detection, so a controller can do no
@@ -25,20 +25,20 @@
 //! # Departures
 //! - **Window for flight** (`transit=window`): ns-2 counts the packets in transit. If the ACK that
 //!   ends a round acknowledges two of them, ns-2 counts one packet less for the expected rate
-//!   ([`Flight::delta`]). Here the window stands for both counts, as in Linux and in the
-//!   definition. `transit=flight` counts as ns-2 does.
+//!   ([`Flight::delta`]). Here, the window replaces both counts, as in Linux and in the definition.
+//!   `transit=flight` counts packets as ns-2 does.
 //! - **The first round of slow start grows**: ns-2 holds the window in the first round and doubles
 //!   it in the second. Only this order differs.
 //! - **After a loss or a mark** the round restarts (with `base=lone` it continues, as in ns-2), and
-//!   the window grows as Reno's until the first verdict, for at most one round trip. With `linux`
-//!   the window holds in avoidance during that time, as in Linux.
+//!   the window grows as Reno's until the first verdict, for at most one round trip. With `linux`,
+//!   the window stays constant in avoidance during this time, as in Linux.
 //! - **Threshold**: ns-2 sets it to 2 packets, and Linux to the window or just below it. Here the
 //!   threshold is the window. All three mean that slow start is over.
 //! - **Base RTT** (`base=path`) is the smallest RTT of the path, whenever it was measured. ns-2
 //!   also replaces the base by the RTT of a round with only one packet, and Linux forgets the base
-//!   after idle times. Here no window is below two packets (RFC 9002 §7.2), and a change of path is
-//!   an event of its own. TCP has rounds of one packet after timeouts: `base=lone` is ns-2's rule,
-//!   except that a retransmitted packet counts as a packet of the round.
+//!   after idle times. Here no window is below two packets (RFC 9002 §7.2), and a change of path
+//!   is an event of its own. TCP has rounds of one packet after timeouts. `base=lone` is ns-2's
+//!   rule for them, except that a retransmitted packet counts as a packet of the round.
 //! - **Per byte, not per ACK**: growth counts acknowledged bytes. ns-2 counts ACKs, so it grows
 //!   more slowly with delayed ACKs.
 //! - **Byte windows**: Linux truncates W base / RTT to whole packets before it adds one packet.
@@ -57,7 +57,7 @@ use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
-/// Fraction of the window that remains on leaving slow start with `params=ns2` (ns-2, the model of
+/// Fraction of the window that remains when slow start ends with `params=ns2` (ns-2, the model of
 /// DCA §4.4).
 pub const EXIT: Ratio = Ratio::new(7, 8);
 /// Smallest number of samples for a verdict on a round with `params=linux` (Linux).
@@ -84,8 +84,8 @@ option_values! {
 }
 
 option_values! {
-    /// Event that makes the controller forget the base RTT with `params=ns2`, besides a change of
-    /// path.
+    /// Event at which the controller forgets the base RTT with `params=ns2`, in addition to a
+    /// change of path.
     pub enum Base {
         /// No event.
         Path = "path",
@@ -124,8 +124,8 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     source: "DCA §4.4",
     build: |parsed| Arc::new(VegasConfig::read(parsed).without_those_of_the_set()),
     // Vegas doubles the window only every other round trip, so that the rounds between show the
-    // effect on the queue (Vegas-CAM, DCA §4.4). With alpha 0, the number of waiting packets is
-    // never below alpha, so the window never grows.
+    // effect on the queue (Vegas-CAM, DCA §4.4). With an alpha of 0, the number of waiting packets
+    // is never below alpha, so the window never grows.
     contract: Contract { doubles: false, still: &["alpha=0"], ..Contract::AS_RENO },
     page: PAGE,
     ..Algorithm::of_rule::<VegasConfig>()
@@ -152,7 +152,7 @@ rule_options! {
 }
 
 impl VegasConfig {
-    /// Returns the given thresholds, with those of `params` for the rest.
+    /// Returns the given thresholds. Missing ones are those of `params`.
     pub fn thresholds(&self) -> Thresholds {
         let set = self.params.thresholds();
         Thresholds {
@@ -203,12 +203,13 @@ pub fn delta(window: u64, datagram: u64, base: Duration, rtt: Duration) -> u64 {
 /// Returns diff = W (RTT - base) / base, in packets, rounded down (Linux).
 ///
 /// Linux divides by the base RTT, but the definition divides by the RTT. The result therefore
-/// exceeds the definition's as queues grow.
+/// exceeds that of the definition as queues grow.
 pub fn diff(window: u64, datagram: u64, base: Duration, rtt: Duration) -> u64 {
     packets(window, rtt.saturating_sub(base), base, datagram, Rounding::Down)
 }
 
-/// Returns W base / RTT in bytes, the window that would leave no queue; W if the RTT is zero.
+/// Returns the window in bytes that would leave no queue, W base / RTT. Returns W if the RTT is
+/// zero.
 pub fn target(window: u64, base: Duration, rtt: Duration) -> u64 {
     let target = (u128::from(window) * u128::from(nanos(base))).checked_div(u128::from(nanos(rtt)));
     target.map_or(window, |bytes| u64::try_from(bytes).unwrap_or(u64::MAX))
@@ -262,19 +263,21 @@ impl Samples {
     }
 }
 
-/// The packets that ns-2 counts at the end of a round, here in bytes of full-size packets.
+/// The packets that ns-2 counts at the end of a round. Here, they are given in bytes of full-size
+/// packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
     /// Bytes in flight after the ACK that ends the round.
     pub left: u64,
-    /// Bytes sent since the round began: those in flight, plus the packets of the round that this
-    /// ACK acknowledges.
+    /// Bytes sent since the round began: the bytes in flight, plus the bytes of the round's packets
+    /// that this ACK acknowledges.
     pub round: u64,
 }
 
 impl Flight {
-    /// Counts the packets at the end of a round. The bytes of the packets do not matter, because
-    /// TCP that grows by ACKs assigns the bytes of one segment to all packets of an ACK together.
+    /// Counts the packets at the end of a round. The bytes of the packets do not matter, because a
+    /// TCP sender that grows by ACKs assigns the bytes of one segment to all packets of an ACK
+    /// together.
     fn of(acks: &AckEvent<'_>, began: Option<Time>, datagram: u64) -> Self {
         let of_round = acks.packets.iter().filter(|p| Some(p.sent) >= began).count() as u64;
         Self {
@@ -307,7 +310,7 @@ impl Flight {
 pub struct Vegas {
     params: Params,
     transit: Transit,
-    /// When the base RTT is forgotten.
+    /// Event at which the base RTT is forgotten.
     forgets: Base,
     thresholds: Thresholds,
     round: RoundTrip,
@@ -316,7 +319,7 @@ pub struct Vegas {
     samples: Samples,
     /// Smallest RTT of the path.
     base: Option<Duration>,
-    /// Whether the window grows in this round trip. Only the rules of ns-2 use this.
+    /// Whether the window grows in this round trip. Only ns-2's rules use this value.
     grows: bool,
     /// RTT of the last round minus the base RTT.
     queueing: Option<Duration>,
@@ -445,8 +448,8 @@ impl WindowRule for Vegas {
     }
 
     fn on_reduction(&mut self, _event: &CongestionEvent) {
-        // With `base=lone` the round continues, as in ns-2: rounds of a single packet occur after
-        // timeouts.
+        // With `base=lone`, the round continues, as in ns-2, because rounds of a single packet
+        // occur after timeouts.
         if self.params == Params::Linux || self.forgets == Base::Path {
             self.round.restart();
             (self.samples, self.began) = (Samples::default(), None);

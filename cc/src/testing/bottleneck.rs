@@ -1,5 +1,5 @@
-//! A path with one bottleneck and one sender, enough to draw a controller's window. It is
-//! deterministic: there is no randomness.
+//! A path with one bottleneck and one sender, which suffices to draw a controller's window. It is
+//! deterministic and uses no random numbers.
 //!
 //! The sender always has data and sends whenever the window has room. It paces only if the
 //! controller asks for [`Pacing::Rate`] or [`Pacing::Delay`]. The link has a drop-tail queue. The
@@ -31,7 +31,7 @@ pub struct Bottleneck {
     pub queue: u64,
     /// Size of every packet in bytes.
     pub datagram: u16,
-    /// Packets per acknowledgement.
+    /// Number of packets per acknowledgement.
     pub per_ack: usize,
     /// Receiver's clock minus sender's clock, in nanoseconds. The sender does not know it.
     pub clock_offset: i64,
@@ -44,7 +44,7 @@ pub struct Point {
     pub at: Time,
     /// Window after the ACK, in bytes.
     pub window: u64,
-    /// Time the newest acknowledged packet spent waiting in the queue.
+    /// Time for which the newest acknowledged packet waited in the queue.
     pub queued: Duration,
 }
 
@@ -115,7 +115,7 @@ impl Run<'_> {
         self.flight.len() as u64 * self.datagram()
     }
 
-    /// Returns the time between two packets that the controller asks for.
+    /// Returns the time between two packets that the controller requests.
     fn gap(&self) -> Duration {
         let params = self.controller.send_params();
         match (params.pacing, self.rtt) {
@@ -127,8 +127,8 @@ impl Run<'_> {
         }
     }
 
-    /// Sends as many packets as window and pacing allow. Returns the time of the next packet if
-    /// pacing, not the window, stops the sender.
+    /// Sends as many packets as the window and pacing allow. If pacing rather than the window stops
+    /// the sender, returns the time of the next packet.
     fn send(&mut self) -> Option<Time> {
         while self.in_flight() + self.datagram() <= self.controller.send_params().window {
             if self.now < self.next_send {
@@ -149,8 +149,8 @@ impl Run<'_> {
         None
     }
 
-    /// Returns how many packets at the head of the flight the next ACK covers, including lost
-    /// packets between them, and when the ACK arrives.
+    /// Returns the number of packets at the head of the flight that the next ACK covers, including
+    /// lost packets between them. Also returns the arrival time of this ACK.
     fn next_ack(&self) -> Option<(usize, Time)> {
         let mut covered = 0;
         let mut due = None;
@@ -228,8 +228,8 @@ impl Run<'_> {
         });
     }
 
-    /// Waits for the timeout and declares everything in flight lost, because every packet in flight
-    /// was dropped.
+    /// Waits for the timeout and declares all packets in flight lost, because all of them were
+    /// dropped.
     fn time_out(&mut self) {
         let patience = self.rtt.map_or(Duration::from_secs(1), |rtt| rtt.smoothed * 3);
         self.now += patience;

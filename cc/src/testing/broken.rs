@@ -63,7 +63,7 @@ broken! {
     required: Capabilities { one_way: true, ..Capabilities::NONE }
 }
 
-/// A rule that grows as Reno and never reduces the window.
+/// A rule that grows like Reno and never reduces the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IgnoresLoss;
 
@@ -111,14 +111,15 @@ impl WindowRule for StarvesOthers {
     }
 }
 
-/// Queueing delay below which [`BelievesALiar`] considers the path empty: a few packets at 10 Mbps,
-/// or some jitter.
+/// Queueing delay below which [`BelievesALiar`] considers the path empty. It corresponds to a few
+/// packets at 10 Mbps, or to some jitter.
 pub const EMPTY: Duration = Duration::from_millis(2);
-/// Datagrams per round trip that [`BelievesALiar`] then adds.
+/// Number of datagrams per round trip that [`BelievesALiar`] adds while it considers the path
+/// empty.
 pub const FAST: Ratio = Ratio::new(32, 1);
 
-/// A rule that adds [`FAST`] per round trip while timestamps show less than [`EMPTY`] of queueing
-/// above the first delay that they showed.
+/// A rule that adds [`FAST`] per round trip as long as the timestamps show a queueing delay below
+/// [`EMPTY`]. The queueing delay is measured from the first delay that the timestamps showed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BelievesALiar {
     first: Option<OneWayDelay>,
@@ -133,7 +134,7 @@ impl WindowRule for BelievesALiar {
     }
 }
 
-/// Share of the acknowledged bytes that [`LeaksWindow`] still counts as in flight.
+/// Share of the acknowledged bytes that [`LeaksWindow`] continues to count as in flight.
 pub const LEAK: Ratio = Ratio::percent(5);
 
 const LEAKS_WINDOW: Algorithm = Algorithm {
@@ -172,7 +173,7 @@ impl ControllerConfig for LeaksWindowConfig {
 #[derive(Debug)]
 pub struct LeaksWindow {
     reno: Box<dyn Controller>,
-    /// Bytes counted as in flight forever.
+    /// Number of bytes that are counted as in flight forever.
     leaked: u64,
     least: u64,
 }

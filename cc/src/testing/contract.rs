@@ -1,6 +1,6 @@
-//! Contract tests: what a stack may rely on with any controller.
+//! Contract tests: the properties on which a stack may rely with any controller.
 //! [`contract_tests!`](crate::contract_tests) generates the tests. If the source of a controller
-//! differs, its entry says so ([`Algorithm::contract`]).
+//! requires a different behaviour, the controller's entry says so ([`Algorithm::contract`]).
 
 use std::sync::Once;
 use std::time::Duration;
@@ -102,16 +102,16 @@ fn wave(n: u64) -> u64 {
     1_000 * phase.min(40 - phase)
 }
 
-/// Delivers one ACK frame, 10 ms after the last, whose one-way delay and RTT both contain this
-/// queueing delay.
+/// Delivers one ACK frame, 10 ms after the last one. Its one-way delay and its RTT both contain
+/// this queueing delay.
 fn ack_queued(s: &mut Script, queued_us: u64) {
     s.now += Duration::from_millis(9);
     s.rtt = script::RTT + Duration::from_micros(queued_us);
     s.ack(queued_us as i64);
 }
 
-/// Returns window / (RTT + added delay), in bytes per second. A controller can lower this rate by
-/// the window or by the delay.
+/// Returns the rate window / (RTT + added delay), in bytes per second. A controller can lower this
+/// rate by the window or by the delay.
 fn rate(s: &Script) -> f64 {
     let hold = match s.controller.send_params().pacing {
         Pacing::Delay(hold) => hold,
@@ -240,8 +240,8 @@ pub fn app_limited_window_does_not_grow(entries: Entries) {
 /// falls.
 pub fn queueing_never_makes_an_app_limited_window_grow(entries: Entries) {
     each_variant(entries, |_, mut s| {
-        // In order: the first slow start, avoidance, slow start again after a collapse, and
-        // avoidance again.
+        // The phases are, in order: the first slow start, avoidance, slow start again after a
+        // collapse, and avoidance again.
         for step in 0..4 {
             s.app_limited = true;
             for n in 0..130 {

@@ -90,7 +90,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Creates a wrapper that records the events for `inner`, and its answers, in `log`.
+    /// Creates a wrapper that records in `log` the events for `inner` and the answers of `inner`.
     pub fn new(inner: Box<dyn Controller>, log: Log) -> Self {
         Self { inner, log }
     }

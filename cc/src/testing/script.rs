@@ -11,7 +11,7 @@ use crate::{
 
 /// Size of every packet in bytes.
 pub const MSS: u64 = 1_200;
-/// Every capability that a stack can provide.
+/// All capabilities that a stack can provide.
 pub const ALL_SIGNALS: Capabilities =
     Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
 /// Round-trip time of the path without queueing.
@@ -59,8 +59,8 @@ pub struct Script {
     pub controller: Box<dyn Controller>,
     /// Current time.
     pub now: Time,
-    /// Propagation delay plus clock offset in nanoseconds, to which the test's queueing delays are
-    /// added.
+    /// Sum of the propagation delay and the clock offset, in nanoseconds. The test's queueing
+    /// delays are added to it.
     pub base: i64,
     /// Current round-trip time.
     pub rtt: Duration,
@@ -100,7 +100,7 @@ impl Script {
         self.ack_sent(self.now - self.rtt + Duration::from_millis(1), queued_us)
     }
 
-    /// Delivers an ACK frame as [`Script::ack`] does, for a packet sent at `sent`.
+    /// Delivers an ACK frame like [`Script::ack`], for a packet sent at `sent`.
     pub fn ack_sent(&mut self, sent: Time, queued_us: i64) -> i64 {
         let before = self.window() as i64;
         self.now += Duration::from_millis(1);
@@ -117,7 +117,7 @@ impl Script {
     }
 
     /// Delivers `count` ACK frames with the same delay. Returns the change of the window by the
-    /// last frame, in bytes.
+    /// last frame in bytes.
     pub fn acks(&mut self, count: usize, queued_us: i64) -> i64 {
         (0..count).map(|_| self.ack(queued_us)).last().unwrap_or(0)
     }

@@ -1,14 +1,14 @@
-//! The error of everything that reads values which people write.
+//! The error of all code that reads values written by people.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A value that was refused: in which field, what is wrong with it, and what to write instead.
+/// Error for a value that was refused. It names the field, the problem, and what to write instead.
 ///
-/// It displays as one line, `field: 'value' problem; hint`, without the parts that are empty. It is
-/// as large as a pointer, so that results with it stay small; its parts are fields of
-/// [`InvalidParts`].
+/// The error is displayed as one line, `field: 'value' problem; hint`, without empty parts. It is
+/// only as large as a pointer, so that results that contain it stay small. Its parts are the fields
+/// of [`InvalidParts`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invalid(Box<InvalidParts>);
 
@@ -18,22 +18,23 @@ pub struct Invalid(Box<InvalidParts>);
 pub struct InvalidParts {
     /// Names of the fields around the value, the outermost first.
     pub fields: Vec<Cow<'static, str>>,
-    /// The value as written, on one line and at most 60 characters of it; none if the problem is
-    /// not one value's.
+    /// The value as written, on one line and shortened to 60 characters; `None` if the problem does
+    /// not concern a single value.
     pub value: Option<String>,
-    /// The problem, in words that continue a sentence about the value or are one by themselves.
+    /// The problem, in words that continue a sentence about the value or that form a sentence by
+    /// themselves.
     pub problem: Cow<'static, str>,
-    /// Advice on a valid value; empty if the problem says so.
+    /// Advice on a valid value; empty if the problem already contains the advice.
     pub hint: Cow<'static, str>,
 }
 
 impl Invalid {
-    /// Refuses `value`. `problem` continues a sentence about it, such as `is not a rate`.
+    /// Refuses `value`. `problem` continues a sentence about the value, such as `is not a rate`.
     pub fn value(value: &str, problem: impl Into<Cow<'static, str>>) -> Self {
         Self::of(Some(shown(value)), problem.into())
     }
 
-    /// Refuses something that is not one value, such as two options together. `problem` is a whole
+    /// Refuses input other than a single value, such as two options together. `problem` is a whole
     /// sentence.
     pub fn because(problem: impl Into<Cow<'static, str>>) -> Self {
         Self::of(None, problem.into())
@@ -43,7 +44,7 @@ impl Invalid {
         Self(Box::new(InvalidParts { value, problem, ..InvalidParts::default() }))
     }
 
-    /// Adds what to write instead.
+    /// Adds a hint that says what to write instead.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = hint.into();
@@ -57,8 +58,8 @@ impl Invalid {
         self
     }
 
-    /// Names the table around the outermost field: `rate` becomes `path.rate`. If there is no
-    /// field, the table takes its place.
+    /// Adds the name of the table around the outermost field: `rate` becomes `path.rate`. If there
+    /// is no field, the table becomes the field.
     #[must_use]
     pub fn in_table(mut self, table: &str) -> Self {
         match self.fields.first_mut() {
@@ -68,7 +69,7 @@ impl Invalid {
         self
     }
 
-    /// Removes the table around the outermost field: `path.rate` becomes `rate`.
+    /// Removes the name of the table around the outermost field: `path.rate` becomes `rate`.
     ///
     /// # Errors
     /// Returns the error unchanged if its outermost field is not in this table.

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub struct Time(u64);
 
 impl Time {
-    /// The arbitrary start.
+    /// The arbitrary start itself.
     pub const ZERO: Self = Self(0);
 
     /// Returns the time `nanos` nanoseconds after the start.
@@ -45,7 +45,7 @@ impl Time {
         self.0 as f64 * 1e-9
     }
 
-    /// Returns the time from `earlier` to this time; zero if `earlier` is later.
+    /// Returns the duration from `earlier` to this time; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -81,8 +81,8 @@ fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A rate of sending or of a link. Stacks use different units (quinn bits/s, noq bytes/s); only
-/// adapters convert between them.
+/// A rate of sending, or of a link. Stacks use different units (quinn bits/s, noq bytes/s), and
+/// only adapters convert between them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
@@ -193,7 +193,7 @@ pub fn parse_duration(s: &str) -> Result<Duration, Invalid> {
     Ok(Duration::from_nanos((secs * 1e9).round() as u64))
 }
 
-/// Parses a duration as [`parse_duration`] does, but rejects zero.
+/// Parses a duration like [`parse_duration`], but rejects zero.
 ///
 /// # Errors
 /// Returns an error that says what to write instead.
@@ -251,7 +251,7 @@ pub fn parse_whole(s: &str, range: RangeInclusive<u64>) -> Result<u64, Invalid> 
     if digits.len() < text.len() {
         return Err(wrong("is negative"));
     }
-    // A number that does not fit into u64 is out of range too.
+    // A number that does not fit into u64 is also out of range.
     digits.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| wrong("is out of range"))
 }
 
@@ -306,20 +306,20 @@ fn split_unit(s: &str) -> Result<(f64, &str), ParseError> {
 /// The transit time of a packet from sender to receiver, measured with two clocks that are not
 /// synchronised.
 ///
-/// The offset between the clocks is unknown, so the value alone means nothing. It can only be
+/// The offset between the clocks is unknown, so the value alone has no meaning. It can only be
 /// compared with other values of the same connection ([`OneWayDelay::above`]). The forward queueing
-/// delay is the difference to the smallest value seen (Sync-TCP §3.1).
+/// delay is the difference between the value and the smallest value seen (Sync-TCP §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OneWayDelay(i64);
 
 impl OneWayDelay {
-    /// Creates a one-way delay from a difference of two clocks in nanoseconds. The origin is
+    /// Creates a one-way delay from a difference between two clocks in nanoseconds. The origin is
     /// arbitrary, and the difference may be negative.
     pub const fn from_nanos(difference: i64) -> Self {
         Self(difference)
     }
 
-    /// Returns the difference of the clocks in nanoseconds, for logs and tests.
+    /// Returns the difference between the clocks in nanoseconds, for logs and tests.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
@@ -349,9 +349,9 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// One.
+    /// The fraction one.
     pub const ONE: Self = Self::new(1, 1);
-    /// One half.
+    /// The fraction one half.
     pub const HALF: Self = Self::new(1, 2);
 
     /// Returns `num / den`.

@@ -1,12 +1,12 @@
-//! Mathematical functions that give the same bits on every platform: they use only `+ - * /` and
-//! bit patterns, no maths library.
+//! Mathematical functions that give the same bits on every platform. They use only `+ - * /` and
+//! bit patterns, and no maths library.
 //!
 //! Standard libraries differ in the last bit of `cbrt`, `ln` and `exp`, but a run must be
 //! repeatable anywhere.
 
 use std::f64::consts::{LN_2, SQRT_2};
 
-/// Returns the cube root of a positive finite number; zero for anything else.
+/// Returns the cube root of a positive finite number. Returns zero for any other number.
 pub const fn cube_root(x: f64) -> f64 {
     if !(x > 0.0 && x < f64::INFINITY) {
         return 0.0;
@@ -33,8 +33,8 @@ pub const fn ln(x: f64) -> f64 {
         m /= 2.0;
         exponent += 1;
     }
-    // ln m = 2 artanh z with z = (m - 1) / (m + 1), |z| < 0.172: twelve terms are exact to the last
-    // bit.
+    // ln m = 2 artanh z with z = (m - 1) / (m + 1) and |z| < 0.172. Twelve terms are exact to the
+    // last bit.
     let z = (m - 1.0) / (m + 1.0);
     let square = z * z;
     let mut sum = 0.0;
@@ -54,7 +54,7 @@ pub const fn exp(x: f64) -> f64 {
     if (whole as f64) > shifted {
         whole -= 1;
     }
-    // |rest| <= ln 2 / 2: eighteen terms of the series are exact to the last bit.
+    // |rest| <= ln 2 / 2. Eighteen terms of the series are exact to the last bit.
     let rest = x - whole as f64 * LN_2;
     let mut sum = 1.0;
     let mut n = 18;

@@ -258,7 +258,7 @@ fn implementations(cli: &Cli) -> Result<Vec<Implementation>, Failure> {
     Ok(all)
 }
 
-/// Returns the selected pairs of client and server. At least one of the two is under test.
+/// Returns the selected pairs of a client and a server. At least one of the two is under test.
 fn pairs<'a>(
     cli: &Cli,
     implementations: &'a [Implementation],
@@ -368,7 +368,7 @@ fn run_measurements(
     let bar = progress(pairs.len() * rates.len() * controllers.len() * cli.repeat as usize);
     for measurement in &rates {
         for (client, server) in &pairs {
-            // The controller applies to the server, which sends the file.
+            // The controller is for the server, because the server sends the file.
             let choices = if server.is_under_test() { &controllers[..] } else { &[None] };
             for controller in choices {
                 let parties = Parties { client, server, cubic, controller: *controller };
@@ -394,7 +394,7 @@ struct Parties<'a> {
     server: &'a Implementation,
     /// Implementation of the cross traffic.
     cubic: &'a Implementation,
-    /// Controller of the server; `None` leaves its own.
+    /// Controller of the server; `None` for the server's default.
     controller: Option<&'a str>,
 }
 

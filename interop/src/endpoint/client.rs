@@ -22,13 +22,13 @@ use super::request::Request;
 use super::stack_endpoint::{self, OpenEndpoint};
 use super::{Outcome, Setup, TestName, hq};
 
-/// Limit for concurrent requests.
+/// Maximum number of concurrent requests.
 const MAX_CONCURRENT: usize = 256;
-/// Time limit for a session ticket after the first file.
+/// Time limit for receiving a session ticket after the first file.
 const TICKET_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for closed connections to drain.
 const DRAIN: Duration = Duration::from_millis(500);
-/// HTTP/3's H3_NO_ERROR (RFC 9114 §8.1).
+/// Error code H3_NO_ERROR of HTTP/3 (RFC 9114 §8.1).
 const NO_ERROR: u32 = 0x100;
 
 /// Fetches all requests as the test requires.
@@ -164,7 +164,7 @@ impl<E: Endpoint> Client<E> {
             facts = noted.clone();
         });
         *self.rtt.lock() = connection.stats().rtt;
-        // Read the reason before closing, because the close would replace it.
+        // Read the reason before closing the connection, because the close would replace it.
         let reason = connection.close_reason();
         connection.close(if setup.test_name == TestName::Http3 { NO_ERROR } else { 0 });
         let close = reason.unwrap_or(connection.closed().await).into();

@@ -38,7 +38,7 @@ pub(super) enum InputError {
     /// The directory for qlog files cannot be used.
     #[error(transparent)]
     Qlog(#[from] FolderError),
-    /// The controller is invalid: its name and the reason.
+    /// The controller is invalid. The fields are its name and the reason.
     #[error("controller '{0}': {1}")]
     Controller(String, String),
     /// The TLS configuration has no cipher suite for Initial packets.
@@ -52,7 +52,7 @@ pub(super) enum InputError {
     Stack(SetupError),
 }
 
-/// Returns BoringSSL's errors, which have a line each, as one line.
+/// Returns BoringSSL's errors on one line. BoringSSL writes each error on a separate line.
 #[cfg(feature = "quiche")]
 fn one_line(why: &boring::error::ErrorStack) -> String {
     why.to_string().trim().replace('\n', "; ")
@@ -76,10 +76,10 @@ pub(super) enum TestError {
     /// HTTP/3 could not be set up.
     #[error("HTTP/3: {0}")]
     Http3(h3::error::ConnectionError),
-    /// A request failed: its path and the reason.
+    /// A request failed. The fields are its path and the reason.
     #[error("{0}: {1}")]
     Request(String, RequestError),
-    /// All files arrived, but the test requires more.
+    /// All files arrived, but a requirement of the test is not met.
     #[error("all files arrived, but {0}")]
     Requirement(&'static str),
     /// The facts cannot be written.
@@ -88,7 +88,7 @@ pub(super) enum TestError {
     /// A task of the client panicked.
     #[error(transparent)]
     Task(#[from] tokio::task::JoinError),
-    /// No permit for a request is left.
+    /// No permit for a request is available.
     #[error(transparent)]
     Permit(#[from] tokio::sync::AcquireError),
 }

@@ -14,7 +14,7 @@ use super::Setup;
 /// Name of the file in LOGS.
 pub const FILE: &str = "facts.json";
 
-/// Limit for recorded connections; no test has as many.
+/// Maximum number of recorded connections. No test has as many.
 const MAX_CONNECTIONS: usize = 10_000;
 
 /// The contents of `facts.json`.
@@ -55,9 +55,9 @@ pub struct Connection {
     pub key_updates_sent: Option<u64>,
     /// Key updates in the peer's packets.
     pub key_updates_received: Option<u64>,
-    /// Explicit congestion notification.
+    /// ECN marks of the connection's packets.
     pub ecn: Ecn,
-    /// Our extension for one-way delays.
+    /// State of our extension for one-way delays.
     pub extension: Extension,
     /// Our congestion controller.
     pub controller: String,
@@ -69,7 +69,7 @@ pub struct Connection {
     pub bytes_received: Option<u64>,
 }
 
-/// ECN of a connection, in packets.
+/// ECN counts of a connection, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ecn {
     /// Packets sent with ECT.
@@ -100,9 +100,9 @@ pub struct Extension {
 /// Description of how a connection was closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Close {
-    /// `us`, `peer` or `nobody`.
+    /// Side that closed the connection: `us`, `peer` or `nobody`.
     pub by: String,
-    /// `transport`, `application`, `timeout` or another word.
+    /// Kind of the close: `transport`, `application`, `timeout` or another word.
     pub kind: String,
     /// Error code.
     pub code: Option<u64>,
@@ -113,7 +113,8 @@ pub struct Close {
     pub protocol_error: bool,
 }
 
-/// FRAME_ENCODING_ERROR, TRANSPORT_PARAMETER_ERROR, PROTOCOL_VIOLATION (RFC 9000 §20.1).
+/// Error codes that a faulty extension would cause: FRAME_ENCODING_ERROR,
+/// TRANSPORT_PARAMETER_ERROR, PROTOCOL_VIOLATION (RFC 9000 §20.1).
 pub const PROTOCOL_ERRORS: [u64; 3] = [0x07, 0x08, 0x0a];
 
 impl Close {

@@ -1,10 +1,10 @@
-//! HTTP/0.9 over QUIC (`hq-interop`): a request is `GET /path` and CRLF on its own stream; the
-//! response is the file's contents.
+//! HTTP/0.9 over QUIC (`hq-interop`). A request is `GET /path` and CRLF on its own stream, and the
+//! response is the contents of the file.
 
 /// Longest request in bytes.
 pub(crate) const MAX_REQUEST: usize = 4096;
 
-/// Code with which a request for a missing file is reset; HTTP/0.9 defines none.
+/// Error code with which a request for a missing file is reset. HTTP/0.9 defines no code.
 pub(crate) const NOT_FOUND: u32 = 4;
 
 /// Encodes a request for a path.

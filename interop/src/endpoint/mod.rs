@@ -73,7 +73,7 @@ struct Run<'a> {
 impl UseOfStack for Run<'_> {
     type Output = Outcome;
 
-    /// With one of its own controllers, a stack runs without the plug-in.
+    /// If the controller is the stack's own, the stack runs without the plug-in.
     fn on_rustls<E: Endpoint<Tls = Tls>>(self) -> Outcome {
         on_tokio(on_rustls::<E>, self.setup, self.facts_log, self.stop)
     }
@@ -117,7 +117,7 @@ fn on_tokio<E: Endpoint>(
             Role::Server => server::run(open, setup, facts_log, stopped(stop)).await,
         }
     });
-    // Remaining tasks have had time to finish.
+    // The remaining tasks have had time to finish.
     runtime.shutdown_timeout(Duration::from_millis(100));
     outcome
 }

@@ -11,7 +11,7 @@ pub enum Outcome {
     Failed(String),
     /// The stack does not support the test, for this reason.
     Unsupported(String),
-    /// An environment variable or argument is invalid. The message has one line and a hint.
+    /// An environment variable or argument is invalid. The message is one line with a hint.
     InvalidInput(String),
 }
 

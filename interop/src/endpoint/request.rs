@@ -15,11 +15,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns a request for `url`. The file in `folder` is named like the last segment of the
+    /// Returns a request for `url`. The file in `folder` has the name of the last segment of the
     /// URL's path.
     pub(crate) fn new(url: Uri, folder: &Path) -> Result<Self, Invalid> {
         let name = url.path().rsplit('/').next().unwrap_or_default();
-        // The environment is trusted, but a file name outside the directory is still a mistake.
+        // The environment is trusted, but a file name outside the directory would still be a
+        // mistake.
         if matches!(name, "" | "." | "..") || name.contains(['\\', '\0', '%']) {
             return Err(Invalid::value(&url.to_string(), "has no file name in its path")
                 .hint("use a URL such as https://localhost/a.bin"));

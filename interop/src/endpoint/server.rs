@@ -23,9 +23,9 @@ use super::facts::{self, FactsLog};
 use super::stack_endpoint::{self, OpenEndpoint};
 use super::{Outcome, Setup, TestName, hq};
 
-/// Limit for concurrent connections. Further connections are refused.
+/// Maximum number of concurrent connections. Further connections are refused.
 const MAX_CONNECTIONS: usize = 1_000;
-/// Bytes written to a stream at once.
+/// Number of bytes written to a stream at once.
 const CHUNK: usize = 64 << 10;
 /// Time for closed connections to drain.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -133,7 +133,8 @@ impl<E: Endpoint> Server<E> {
             .begin(incoming, 0, self.observer(id))
             .map_err(|why| facts::Close::without_code("us", "refused", &why.to_string()))?;
         if self.setup.test_name == TestName::ZeroRtt {
-            // A server can always do this. 0-RTT data are then available at once.
+            // A server can always serve before the handshake is complete. 0-RTT data are then
+            // available at once.
             match connecting.into_0rtt() {
                 Ok((connection, _)) => return Ok(connection),
                 Err(failed) => connecting = failed,
@@ -248,7 +249,8 @@ struct BodyChunks {
 
 impl BodyChunks {
     fn of(answer: SiteResponse) -> Self {
-        // Only bodies from an upstream server have no length, and this server has no upstream.
+        // Only bodies from an upstream server have an unknown length, and this server has no
+        // upstream server.
         Self { body: answer.body, left: answer.length.unwrap_or_default() }
     }
 

@@ -12,7 +12,7 @@ use super::Outcome;
 use super::request::Request;
 use super::test_name::TestName;
 
-/// Role of an endpoint: the value of ROLE.
+/// Role of an endpoint, which is the value of ROLE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::Display)]
 #[strum(serialize_all = "lowercase")]
 pub enum Role {
@@ -34,7 +34,7 @@ pub struct EndpointStack {
 impl EndpointStack {
     /// Returns the endpoints in this build.
     pub fn all() -> impl Iterator<Item = Self> {
-        // There is no endpoint with unmodified noq.
+        // There is no endpoint for unmodified noq.
         let with = |stock| move |stack: &Stack| Self { stack: *stack, stock };
         Stack::ALL
             .iter()
@@ -97,26 +97,26 @@ pub struct Setup {
     pub stack: EndpointStack,
     /// Congestion controller.
     pub controller: String,
-    /// Client: requests.
+    /// Requests of the client.
     pub requests: Vec<Request>,
-    /// Client: name in the server's certificate.
+    /// Name in the server's certificate, for the client.
     pub server_name: String,
-    /// Client: the server's address. Server: the address to listen on.
+    /// Address of the server for the client, or the address on which the server listens.
     pub address: SocketAddr,
-    /// Server: directory of the files.
+    /// Directory of the files that the server sends.
     pub www: PathBuf,
-    /// Client: directory for downloads.
+    /// Directory for the client's downloads.
     pub downloads: PathBuf,
     /// Directory with `cert.pem`, `priv.key` and optionally `ca.pem`.
     pub certs: PathBuf,
     /// Directory for `facts.json`.
     pub logs: PathBuf,
-    /// Directory for qlog files, if enabled.
+    /// Directory for qlog files; `None` if qlog is off.
     pub qlog: Option<PathBuf>,
 }
 
 impl Setup {
-    /// Reads the configuration; `env` looks up environment variables.
+    /// Reads the configuration. `env` looks up environment variables.
     ///
     /// # Errors
     /// Returns [`Outcome::InvalidInput`] if a value is invalid, and [`Outcome::Unsupported`] if the
@@ -164,8 +164,8 @@ impl Setup {
         })
     }
 
-    /// Returns the reason why this stack does not support this test in this role, or `None` if it
-    /// does.
+    /// Returns the reason why this stack does not support this test in this role; `None` if it
+    /// supports the test.
     pub fn unsupported(&self) -> Option<String> {
         let no = |why: &str| {
             Some(format!("{} as {}: {}: {why}", self.stack.name(), self.role, self.test_name))
@@ -185,7 +185,7 @@ impl Setup {
     }
 }
 
-/// Environment variables of an endpoint; the function looks them up.
+/// Environment variables of an endpoint, given by the function that looks them up.
 struct Environment<F>(F);
 
 impl<F: Fn(&str) -> Option<String>> Environment<F> {
@@ -194,13 +194,13 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
         (self.0)(name).filter(|value| !value.is_empty())
     }
 
-    /// Returns the value of a variable that must be set to `what`.
+    /// Returns the value of a variable. An error says that the variable must be set to `what`.
     fn required(&self, name: &'static str, what: &str) -> Result<String, Invalid> {
         let missing = || Invalid::because(format!("{name} is not set")).hint(format!("set {what}"));
         self.get(name).ok_or_else(missing)
     }
 
-    /// Returns the directory of a variable, by default `usual`.
+    /// Returns the directory in a variable, which is `usual` by default.
     fn folder(&self, name: &str, usual: &str) -> PathBuf {
         PathBuf::from(self.get(name).unwrap_or_else(|| usual.to_owned()))
     }
@@ -248,7 +248,7 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
     }
 }
 
-/// Resolves a host name; `localhost` is always 127.0.0.1.
+/// Resolves a host name. `localhost` always means 127.0.0.1.
 fn resolve(host: &str) -> Result<IpAddr, Invalid> {
     if host == "localhost" {
         return Ok(Ipv4Addr::LOCALHOST.into());

@@ -18,14 +18,16 @@ use super::{Role, Setup, tls};
 /// An open endpoint.
 pub(super) struct OpenEndpoint<E> {
     pub(super) endpoint: E,
-    /// Returns whether the endpoint has a session ticket, which the next connection uses to resume.
+    /// Returns whether the endpoint has a session ticket, with which the next connection resumes
+    /// the session.
     pub(super) has_ticket: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// Settings that are large enough never to limit a transfer.
 const TRANSPORT: TransportSettings = TransportSettings {
     // With 30 % loss, the first round-trip time sample may be 1 s, and the probe timeout then
-    // doubles from 3 s. The usual idle timeout of 30 s is too short for this.
+    // doubles from 3 s. The usual idle timeout of 30 s would be too short for several probe
+    // timeouts.
     idle: Some(Duration::from_secs(90)),
     bidi_streams: Some(256),
     uni_streams: Some(8),
@@ -59,8 +61,8 @@ pub(super) fn on_rustls<E: Endpoint<Tls = Tls>>(
 pub(super) fn on_boring<E: Endpoint<Tls = BoringTls>>(
     setup: &Setup,
 ) -> Result<OpenEndpoint<E>, InputError> {
-    // tokio-quiche's packet size. The runner's network carries larger packets, and MTU discovery is
-    // off.
+    // This is tokio-quiche's packet size. The runner's network carries larger packets, and MTU
+    // discovery is off.
     let transport = TransportSettings { datagram: Some(1350), ..TRANSPORT };
     let tls = tls::boring(setup)?;
     let sessions = tls.sessions.clone();

@@ -1,25 +1,26 @@
 //! Values of TESTCASE.
 
-/// Test that an endpoint runs. Several test cases of the runner share one name, because they differ
-/// only in the treatment of packets on the link.
+/// Test that an endpoint runs. Several test cases of the runner share a name, because they differ
+/// only in what the link does to packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum TestName {
-    /// One small file.
+    /// A handshake and one small file.
     Handshake,
-    /// Several files concurrently over one connection.
+    /// Several files, requested concurrently over one connection.
     Transfer,
     /// A handshake with a long round-trip time.
     LongRtt,
     /// The server sends a Retry.
     Retry,
-    /// The second connection resumes the session of the first.
+    /// A second connection, which resumes the session of the first one.
     Resumption,
-    /// Like `Resumption`, with requests in 0-RTT packets.
+    /// A second connection, which resumes the session of the first one and sends requests in 0-RTT
+    /// packets.
     ZeroRtt,
     /// A transfer over HTTP/3.
     Http3,
-    /// A connection for each file.
+    /// A separate connection for each file.
     MultiConnect,
     /// The client starts a key update.
     KeyUpdate,
@@ -42,8 +43,8 @@ impl TestName {
         }
     }
 
-    /// Returns whether the first URL gets its own connection, whose session the second connection
-    /// resumes.
+    /// Returns whether the first URL gets its own connection. The second connection then resumes
+    /// its session.
     pub const fn resumes(self) -> bool {
         matches!(self, Self::Resumption | Self::ZeroRtt)
     }

@@ -21,7 +21,7 @@ use super::Role;
 use super::error::InputError;
 use super::{Setup, TestName};
 
-/// Returns the cipher suite of Initial packets, which a configuration with other suites lacks.
+/// Returns the cipher suite of Initial packets, for a configuration that lacks this suite.
 pub(crate) fn initial() -> Option<Suite> {
     cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite())
 }
@@ -34,8 +34,8 @@ fn provider(test_name: TestName) -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// Returns the client's trust anchor: the runner's CA if there is one. Otherwise any certificate is
-/// accepted.
+/// Returns the client's trust anchor, which is the runner's CA if there is one. Otherwise, the
+/// client accepts any certificate.
 pub(crate) fn trust(setup: &Setup) -> Trust {
     let authority = setup.certs.join("ca.pem");
     if authority.is_file() { Trust::File(authority) } else { Trust::Insecure }

@@ -49,7 +49,7 @@ impl TestResult {
 /// Observations of the runner during a test.
 #[derive(Debug)]
 pub(super) struct Evidence {
-    /// `None` if the server exited before the client started.
+    /// Exit of the client; `None` if the server exited before the client started.
     pub(super) client: Option<ExitReason>,
     pub(super) server: ExitReason,
     pub(super) server_is_ours: bool,
@@ -74,7 +74,7 @@ pub(super) fn check(test_case: TestCase, evidence: &Evidence) -> TestResult {
         Some(ExitReason::Code(0)) | None => {}
         Some(exit) => failures.push(format!("the client: {exit}")),
     }
-    // A peer's exit code after SIGTERM does not count.
+    // The exit code of a peer after SIGTERM does not count.
     let premature = evidence.server == ExitReason::Premature;
     if premature || evidence.server_is_ours && evidence.server != ExitReason::Code(0) {
         failures.push(format!("the server: {}", evidence.server));
@@ -94,7 +94,7 @@ pub(super) fn check(test_case: TestCase, evidence: &Evidence) -> TestResult {
     }
 }
 
-/// Returns the first messages and the number of the others.
+/// Returns the first messages and the number of further ones.
 fn first_few(all: &[String]) -> Vec<String> {
     const MOST: usize = 3;
     let mut first_few: Vec<String> = all.iter().take(MOST).cloned().collect();
@@ -127,7 +127,7 @@ fn extension_closes(evidence: &Evidence) -> Vec<String> {
             ));
         }
     }
-    // A CONNECTION_CLOSE may be sent several times.
+    // A CONNECTION_CLOSE may be sent more than once.
     found.dedup();
     found
 }
@@ -146,8 +146,8 @@ impl Requirements {
         }
     }
 
-    /// Like [`Requirements::require`], for properties that only decrypted packets show. `seen` is
-    /// `None` without TLS secrets.
+    /// Requires a property that only decrypted packets show, like [`Requirements::require`]. `seen`
+    /// is `None` without TLS secrets.
     fn require_seen<T>(&mut self, seen: Option<T>, holds: impl FnOnce(T) -> bool, otherwise: &str) {
         match seen {
             Some(seen) => self.require(holds(seen), otherwise),
@@ -260,7 +260,8 @@ fn check_early_data(second: &ConnectionTrace, requirements: &mut Requirements) {
     requirements.require(second.client.packets[1] > 0, "no 0-RTT packet was sent");
     let accepted = second.extensions.as_ref().map(|e| e.early_data);
     requirements.require_seen(accepted, |accepted| accepted, "0-RTT was not accepted");
-    // Like the official runner, allow no more request bytes in 1-RTT packets than in 0-RTT packets.
+    // Like the official runner, allow at most as many request bytes in 1-RTT packets as in 0-RTT
+    // packets.
     let read = second.client.early_bytes > 0;
     let most = second.client.stream_bytes <= second.client.early_bytes;
     requirements.require_seen(

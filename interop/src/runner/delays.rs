@@ -1,5 +1,5 @@
-//! One-way delays over asymmetric links: compares the delays that timestamps report with those that
-//! the link caused.
+//! One-way delays over asymmetric links. The delays that the timestamps report are compared with
+//! the delays that the link caused.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,32 +20,32 @@ use super::test_run::{RunConfig, secrets};
 use super::trace::{ConnectionTrace, EndpointTrace, SendTimestamp, Trace, TransportParameters};
 use crate::endpoint::TestName;
 
-/// Size of the file in bytes: about 4 s at 10 Mbps.
+/// Size of the file in bytes, which takes about 4 s at 10 Mbps.
 const FILE: u64 = 5 << 20;
 /// Time limit for a transfer.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Fewest samples that count. A downloading client has fewer, because most of its packets are not
-/// ack-eliciting.
+/// Minimum number of samples for a direction to count. A downloading client has fewer samples,
+/// because most of its packets are not ack-eliciting.
 const MIN_SAMPLES: usize = 20;
-/// Largest error allowed for 95 % of the samples. Other errors may be scheduling delay, because
-/// both endpoints share this machine's cores.
+/// Largest error in ms that is allowed for 95 % of the samples. The remaining samples may have
+/// larger errors because of scheduling, since both endpoints share this machine's cores.
 const MAX_ERROR: Duration = Duration::from_millis(5);
 
 /// Direction in which packets queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 pub enum DelayScenario {
-    /// Towards the client: the file's packets queue.
+    /// Packets queue on the way to the client: those of the file.
     #[strum(serialize = "queue down")]
     QueueDown,
-    /// Towards the server: acknowledgements queue.
+    /// Packets queue on the way to the server: the acknowledgements.
     #[strum(serialize = "queue up")]
     QueueUp,
 }
 
 impl DelayScenario {
-    /// Returns the link: 40 ms and 10 Mbps down; 10 ms up, with more bandwidth than
-    /// acknowledgements need or with less.
+    /// Returns the link. Down, it has 40 ms and 10 Mbps. Up, it has 10 ms, and either more or less
+    /// bandwidth than acknowledgements need.
     fn link(self, seed: u64) -> RelaySpec {
         let line = |bits: u64, delay: u64| DirectedPath {
             link: Some((Rate::from_bits_per_sec(bits).into(), QueueSpec::droptail_packets(100))),
@@ -63,9 +63,9 @@ impl DelayScenario {
 /// Mean and maximum in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MeanMax {
-    /// Mean.
+    /// Mean in milliseconds.
     pub mean: f64,
-    /// Maximum.
+    /// Maximum in milliseconds.
     #[serde(rename = "most")]
     pub max: f64,
 }
@@ -88,19 +88,21 @@ pub struct DirectionDelays {
     pub samples: usize,
     /// Queueing delay of these packets in the link, by the link's clock.
     pub waited: MeanMax,
-    /// Queueing delay in the reverse direction, which must not appear in the reported delays.
+    /// Queueing delay in the reverse direction in the same time, which must not appear in the
+    /// reported delays.
     pub back: MeanMax,
-    /// Difference between the delays from the timestamps and those of the link, without the
-    /// constant clock offset: median, 95th percentile, maximum.
+    /// Difference between the delays from the timestamps and the delays of the link, without the
+    /// constant clock offset. The values are the median, the 95th percentile and the maximum.
     pub error: [f64; 3],
-    /// The sender's own estimate of the queueing delay, from its qlog; only for our endpoints.
+    /// Sender's own estimate of the queueing delay, from its qlog; `None` unless the sender is one
+    /// of our endpoints.
     pub estimated: Option<MeanMax>,
 }
 
 /// Both directions of one transfer.
 #[derive(Clone, Debug, Serialize)]
 pub struct DelayReport {
-    /// [`Measurement::Delays`].
+    /// Type of the measurement, which is [`Measurement::Delays`].
     #[serde(rename = "measure")]
     pub measurement: Measurement,
     /// Scenario of the transfer.
@@ -110,8 +112,8 @@ pub struct DelayReport {
     pub client: String,
     /// Server's name.
     pub server: String,
-    /// Delays of the server's packets, then of the client's. A direction without timestamps is
-    /// missing.
+    /// Delays of the server's packets, followed by those of the client's packets. A direction
+    /// without timestamps is missing.
     #[serde(rename = "ways")]
     pub directions: Vec<DirectionDelays>,
     /// Reason why the measurement failed or is inaccurate.
@@ -239,8 +241,8 @@ fn direction(
             SendTimestamp::Timestamp(timestamp) => ("TIMESTAMP", timestamp.micros(exponent)),
         };
         let arrived = sent.wrapping_sub(ack_delay(ack.raw_delay, exponent).as_micros() as u32);
-        // Difference between the timestamp and the link's time. Without errors the difference is
-        // constant. It is modulo 2^32 microseconds, like the timestamps.
+        // This is the difference between the timestamp and the link's time. Without errors, the
+        // difference is constant. It is modulo 2^32 microseconds, like the timestamps.
         offsets.push(arrived.wrapping_sub(departed.as_micros() as u32));
         transits.push(millis(departed.saturating_sub(packet.arrived)));
     }
@@ -280,7 +282,7 @@ fn queueing(transits: &[f64]) -> Option<MeanMax> {
 }
 
 /// Returns the queueing delays in ms that the plug-in reported to controllers, from the qlogs in a
-/// directory. Peers' qlogs have none.
+/// directory. The qlogs of peers have no such delays.
 fn estimates(folder: &Path) -> Vec<f64> {
     let mut found = Vec::new();
     for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {

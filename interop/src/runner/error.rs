@@ -29,7 +29,7 @@ pub enum RunError {
     /// A process cannot be started.
     #[error("{process}: {why}")]
     Start {
-        /// The process.
+        /// Name of the process.
         process: String,
         /// Error of the system.
         why: io::Error,
@@ -51,12 +51,12 @@ pub enum RunError {
     /// The system does not report the relay's address.
     #[error(transparent)]
     RelayAddress(io::Error),
-    /// A process ended in another way than it should.
+    /// A process did not end as it should.
     #[error("{process}: {exit}")]
     Exit {
-        /// The process.
+        /// Name of the process.
         process: &'static str,
-        /// How it ended.
+        /// Way in which the process ended.
         exit: ExitReason,
     },
     /// The cross traffic did not last until the end of the measurement.

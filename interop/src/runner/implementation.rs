@@ -29,7 +29,7 @@ struct Manifest {
     notes: String,
 }
 
-/// A client and server program that follows the quic-interop-runner's contract.
+/// A program that runs a client or a server according to the quic-interop-runner's rules.
 #[derive(Clone, Debug)]
 pub struct Implementation {
     name: String,
@@ -60,7 +60,8 @@ impl Implementation {
         }
     }
 
-    /// Returns our endpoint with another controller, or `None` for a peer, which chooses its own.
+    /// Returns our endpoint with another controller. Returns `None` for a peer, because a peer
+    /// chooses its own controller.
     pub fn with_controller(&self, name: &str) -> Option<Self> {
         let mut endpoint = self.clone();
         let Kind::Ours { controller, .. } = &mut endpoint.kind else { return None };
@@ -188,7 +189,7 @@ impl Implementation {
     }
 }
 
-/// Adds the name of a file whose format a page describes, and the page.
+/// Adds the name of a file, and the name of the page that describes the format of the file.
 pub(super) fn in_described_file(error: Invalid, file: &Path) -> Invalid {
     let error = if error.hint.is_empty() {
         error.hint("docs/interop.md describes the format")

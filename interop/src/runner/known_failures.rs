@@ -1,4 +1,4 @@
-//! The list of known failures, which do not fail a run.
+//! List of known failures. A known failure does not make a run fail.
 
 use std::path::Path;
 
@@ -55,7 +55,7 @@ impl KnownFailures {
         Ok(known)
     }
 
-    /// Returns the reason why this test fails, if it is known.
+    /// Returns the reason why this test fails; `None` if no failure is known.
     pub fn why(&self, client: &str, server: &str, test_case: TestCase) -> Option<&str> {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
         let of = |e: &&KnownFailure| {
@@ -64,7 +64,8 @@ impl KnownFailures {
         self.failure.iter().find(of).map(|entry| entry.why.as_str())
     }
 
-    /// Returns names in the list that no implementation has. A typing error would hide failures.
+    /// Returns the names in the list that no implementation has. A typing error in a name would
+    /// hide failures.
     pub fn unknown_names<'a>(&'a self, names: &[&str]) -> Vec<(Role, &'a str)> {
         let roles = |e: &'a KnownFailure| {
             [(Role::Client, e.client.as_str()), (Role::Server, e.server.as_str())]

@@ -21,7 +21,7 @@ pub struct Matrix {
 struct Cell {
     run: TestRun,
     record: TestRecord,
-    /// Reason of a known failure.
+    /// Reason of a known failure; `None` for an unknown one.
     known: Option<String>,
 }
 
@@ -63,8 +63,8 @@ impl Matrix {
         self.cells.iter().any(|e| matches!(e.record.result, TestResult::Unverified(_)))
     }
 
-    /// Returns one table for each of our stacks in each role, then the reasons for all results
-    /// other than passed.
+    /// Returns one table for each of our stacks in each role, followed by the reasons for all
+    /// results other than passed.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let test_cases: Vec<TestCase> = TestCase::VARIANTS
@@ -92,7 +92,7 @@ impl Matrix {
             self.table(&mut text, &format!("{name} as client"), "server", &test_cases, rows);
         }
         for name in ours(|run| &run.server) {
-            // Pairs with one of our clients are in the tables above.
+            // Pairs with one of our clients are already in the tables above.
             let rows = |run: &TestRun| {
                 (run.server.name() == name && !run.client.is_under_test())
                     .then(|| run.client.name().to_owned())

@@ -1,4 +1,4 @@
-//! Goodput of a file transfer, alone and with cross traffic on the same link.
+//! Goodput of a file transfer, with and without cross traffic on the same link.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -30,11 +30,11 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = unknown)]
 pub enum Measurement {
-    /// Goodput of a transfer without other traffic.
+    /// Goodput of a transfer without cross traffic.
     Goodput,
-    /// Goodput against a flow of stock quinn with CUBIC that started earlier.
+    /// Goodput in competition with a flow of stock quinn with CUBIC that started earlier.
     CrossTraffic,
-    /// One-way delays; see [`super::delays`].
+    /// One-way delays. See [`super::delays`].
     Delays,
 }
 
@@ -136,8 +136,8 @@ fn run_in(
     rate(&capture, main).ok_or(RunError::NoPackets)
 }
 
-/// Runs one transfer of all files, with cross traffic if given. Returns the capture and the
-/// server's address.
+/// Runs one transfer of all files. `cross_traffic`, if given, uses the same link. Returns the
+/// capture and the server's address.
 pub(super) fn transfer(
     (client, server): (&Implementation, &Implementation),
     test_name: TestName,
@@ -173,8 +173,8 @@ pub(super) fn transfer(
     Ok((capture, main))
 }
 
-/// Returns the goodput in kbps as the official runner does: the file's size over the time from the
-/// server's first 1-RTT packet to its last.
+/// Returns the goodput in kbps, computed as in the official runner. It is the file's size divided
+/// by the time from the server's first to its last 1-RTT packet.
 fn rate(capture: &Capture, server: SocketAddr) -> Option<f64> {
     let datagrams = capture.datagrams().iter();
     let mut times = datagrams

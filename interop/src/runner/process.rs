@@ -1,4 +1,4 @@
-//! Child processes, terminated on drop.
+//! Child processes, which are terminated when they are dropped.
 
 use std::fs::File;
 use std::io;
@@ -56,7 +56,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts the command. Standard output and standard error go to a file.
+    /// Starts the command, with standard output and standard error redirected to a file.
     pub(super) fn start(mut command: Command, output: &Path) -> io::Result<Self> {
         let out = File::create(output)?;
         let err = out.try_clone()?;
@@ -65,7 +65,8 @@ impl Process {
         Ok(Self { child, ended: None })
     }
 
-    /// Returns the reason why the child ended, once it has, and kills its descendants.
+    /// Returns the reason why the child ended; `None` while it runs. If it has ended, kills its
+    /// descendants.
     pub(super) fn try_wait(&mut self) -> Option<ExitReason> {
         if self.ended.is_none() && self.is_over() {
             // The process ID is not reused before `wait`.
@@ -80,7 +81,8 @@ impl Process {
         self.pid().is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_))))
     }
 
-    /// Waits until the child exits. Terminates the child after the timeout or when `stop` is set.
+    /// Waits until the child exits. Terminates the child if it exceeds the timeout or if `stop` is
+    /// set.
     // Children run in real time.
     #[allow(clippy::disallowed_methods)]
     pub(super) fn wait(&mut self, timeout: Duration, stop: &AtomicBool) -> ExitReason {
@@ -101,7 +103,7 @@ impl Process {
         }
     }
 
-    /// Sends SIGTERM, waits, then sends SIGKILL.
+    /// Sends SIGTERM and waits. Then sends SIGKILL if the child still runs.
     #[allow(clippy::disallowed_methods)]
     pub(super) fn terminate(&mut self) -> ExitReason {
         if let Some(exit) = self.try_wait() {
@@ -126,7 +128,7 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.pid() {
-            // The group may have ended already.
+            // The process group may already have ended.
             let _ = kill_process_group(group, signal);
         }
     }

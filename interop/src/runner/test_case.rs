@@ -1,5 +1,5 @@
-//! The test cases: files, link, timeout. The parameters are the quic-interop-runner's, unless
-//! seconds suffice instead of minutes.
+//! The test cases, with their files, links and timeouts. The parameters are the
+//! quic-interop-runner's, unless seconds suffice instead of minutes.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ const KB: u64 = 1_000;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A test case of the runner, in the order of the official table. The official table lacks
-/// `rebind-handshake` and a separate `multiconnect`.
+/// A test case of the runner, in the order of the official table. This table does not have
+/// `rebind-handshake` or a separate `multiconnect`.
 #[derive(
     Clone,
     Copy,
@@ -33,21 +33,21 @@ const MIB: u64 = 1 << 20;
 )]
 #[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = unknown)]
 pub enum TestCase {
-    /// One small file.
+    /// A handshake and one small file.
     Handshake,
-    /// 10 MiB in three concurrent files.
+    /// A transfer of 10 MiB in three concurrent files.
     Transfer,
     /// A handshake with a round-trip time of 1.5 s.
     LongRtt,
     /// A transfer with only ChaCha20 enabled.
     ChaCha20,
-    /// About two thousand files on one connection.
+    /// A transfer of about two thousand files on one connection.
     Multiplexing,
     /// A transfer after a Retry.
     Retry,
-    /// The second connection resumes the session of the first.
+    /// A second connection, which resumes the session of the first one.
     Resumption,
-    /// Requests in 0-RTT packets.
+    /// A second connection with requests in 0-RTT packets.
     ZeroRtt,
     /// A transfer over HTTP/3.
     Http3,
@@ -57,7 +57,7 @@ pub enum TestCase {
     KeyUpdate,
     /// A transfer with ECN.
     Ecn,
-    /// A connection for each file.
+    /// A transfer with a separate connection for each file.
     MultiConnect,
     /// Handshakes under loss.
     HandshakeLoss,
@@ -67,10 +67,10 @@ pub enum TestCase {
     HandshakeCorruption,
     /// A transfer with corrupted datagrams.
     TransferCorruption,
-    /// The client's port changes several times (NAT rebinding).
+    /// A transfer during which the client's port changes several times (NAT rebinding).
     #[strum(serialize = "rebind-port")]
     RebindPort,
-    /// The client's port changes right after the handshake (NAT rebinding).
+    /// A transfer in which the client's port changes right after the handshake (NAT rebinding).
     #[strum(serialize = "rebind-handshake")]
     RebindHandshake,
 }
@@ -143,7 +143,7 @@ impl TestCase {
             Self::ChaCha20 | Self::KeyUpdate => (vec![3 * MIB], 10),
             Self::Multiplexing => (vec![32; 1_999], 6),
             Self::Resumption => (vec![5 * KIB, 10 * KIB], 10),
-            // Long names make the requests need more than one 0-RTT packet.
+            // Because of the long names, the requests need more than one 0-RTT packet.
             Self::ZeroRtt => (vec![32; 40], 250),
             Self::Http3 => (vec![5 * KIB, 10 * KIB, 500 * KIB], 10),
             Self::Blackhole | Self::RebindPort => (vec![10 * MIB], 10),
@@ -168,7 +168,7 @@ impl TestCase {
 
     /// Returns the emulated link.
     pub fn link(self, seed: u64) -> RelaySpec {
-        // At most three packets in a row, as in the official runner's simulator.
+        // At most three consecutive packets are affected, as in the official runner's simulator.
         let bad = |loss, corrupt| Impairments {
             loss: Loss::Random(loss),
             corrupt,
@@ -189,7 +189,7 @@ impl TestCase {
         };
         let seconds = |n: u64| Duration::from_secs(n);
         let events = match self {
-            // Two seconds of blackout after every five seconds.
+            // After every five seconds, the link is blacked out for two seconds.
             Self::Blackhole => {
                 vec![PathEvent::Blackout {
                     at: seconds(5),
@@ -197,7 +197,7 @@ impl TestCase {
                     every: Some(seconds(7)),
                 }]
             }
-            // After 1 s, then every 5 s.
+            // The port changes after 1 s, and then every 5 s.
             Self::RebindPort => {
                 (0..12).map(|n| PathEvent::Rebind { at: seconds(1 + 5 * n) }).collect()
             }

@@ -22,8 +22,8 @@ pub(super) struct TestDir {
 }
 
 impl TestDir {
-    /// Creates the tree in the empty directory `root`, with random files of these sizes. One seed
-    /// always gives the same files.
+    /// Creates the tree in the empty directory `root`, with random files of these sizes. The same
+    /// seed always gives the same files.
     pub(super) fn new(
         root: &Path,
         sizes: &[u64],
@@ -94,8 +94,8 @@ fn certificates(folder: &Path) -> io::Result<()> {
     let authority = rcgen::CertifiedIssuer::self_signed(authority, key()?).map_err(wrong)?;
     let mut leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).map_err(wrong)?;
     leaf.distinguished_name.push(rcgen::DnType::CommonName, "localhost");
-    // Set no key usage: kwik rejects a certificate with an EC key if the key usage is
-    // digitalSignature alone, which would be correct.
+    // Set no key usage. The correct key usage would be digitalSignature alone, but kwik then
+    // rejects a certificate with an EC key.
     leaf.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
     leaf.use_authority_key_identifier_extension = true;
     let leaf_key = key()?;

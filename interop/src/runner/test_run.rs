@@ -20,11 +20,11 @@ use super::test_dir::TestDir;
 use super::trace::{Capture, Secrets, Trace};
 use crate::endpoint::{Facts, TestName, facts};
 
-/// Time limit for a server to listen. Some peers compile or load first.
+/// Time limit for a server to start listening. Some peers must first compile or load.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time limit for a relay, longer than any test.
+/// Time limit for a relay. It is longer than any test.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(600);
-/// Polling interval.
+/// Interval at which conditions are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A test case with the implementations that run it.
@@ -39,7 +39,8 @@ pub struct TestRun {
 }
 
 impl TestRun {
-    /// Returns `client-server-test`, which is also the name of the test's log directory.
+    /// Returns the name of the run, `client-server-test`, which is also the name of its log
+    /// directory.
     pub fn name(&self) -> String {
         format!("{}-{}-{}", self.client.name(), self.server.name(), self.test_case)
     }
@@ -65,7 +66,7 @@ pub struct TestRecord {
     pub result: TestResult,
     /// Duration of the test.
     pub duration: Duration,
-    /// Log directory, if it was kept.
+    /// Log directory; `None` if it was not kept.
     pub logs: Option<PathBuf>,
     /// Packets that passed the relay; `None` if the test did not run.
     pub trace: Option<Trace>,
@@ -184,15 +185,14 @@ pub(super) fn secrets(test_dir: &TestDir) -> Secrets {
     secrets
 }
 
-/// Outcome of a testbed's start.
+/// Outcome of starting a testbed.
 pub(super) enum Started<'a> {
     Ready(Box<Testbed<'a>>),
-    /// The server exited with 127 because it does not support the test.
+    /// The server exited with code 127, because it does not support the test.
     Unsupported(ExitReason),
 }
 
-/// A running server with the relay in front of it, and optionally cross traffic through the same
-/// link.
+/// A running server behind the relay, optionally with cross traffic through the same link.
 pub(super) struct Testbed<'a> {
     client: &'a Implementation,
     server: Process,
@@ -212,7 +212,7 @@ struct RelayState {
     capture: Mutex<Capture>,
 }
 
-/// Capture and counters of the relay.
+/// Capture and counters that the relay returns.
 type RelayOutput = (Capture, RelayStats);
 
 /// A competing flow that starts before the client.
@@ -224,7 +224,7 @@ pub(super) struct CrossTraffic<'a> {
 impl<'a> CrossTraffic<'a> {
     /// Time from the start of the cross traffic to the start of the client.
     const HEAD_START: Duration = Duration::from_secs(1);
-    /// Size of the cross traffic's download in bytes, more than the link carries within the
+    /// Size of the cross traffic's download in bytes. It is more than the link carries within the
     /// client's time limit.
     const BYTES: u64 = 1 << 30;
 
@@ -272,7 +272,7 @@ fn start_server(
     }
 }
 
-/// Returns the function that makes the error of a process that cannot be started.
+/// Returns a function that creates the error for a process that cannot be started.
 fn not_started(process: impl Into<String>) -> impl FnOnce(io::Error) -> RunError {
     |why| RunError::Start { process: process.into(), why }
 }
@@ -340,7 +340,7 @@ impl<'a> Testbed<'a> {
         Ok(Started::Ready(Box::new(testbed)))
     }
 
-    /// Returns the server's address.
+    /// Returns the address of the server.
     pub(super) const fn server_address(&self) -> SocketAddr {
         self.address
     }
@@ -371,7 +371,7 @@ impl<'a> Testbed<'a> {
     /// Waits for the last packets, then stops the server and the relay.
     pub(super) fn stop(&mut self) -> (ExitReason, RelayOutput) {
         std::thread::sleep(DRAIN);
-        // A server must run until it is stopped.
+        // A server must run until the runner stops it.
         let gone = self.server.try_wait().map(|_| ExitReason::Premature);
         if let Some(both) = &mut self.cross_traffic {
             for process in both {
@@ -390,7 +390,7 @@ impl<'a> Testbed<'a> {
     }
 }
 
-/// Time for packets in flight to reach the server after the client exits.
+/// Time for packets in transit to reach the server after the client has exited.
 const DRAIN: Duration = Duration::from_millis(200);
 
 impl Drop for Testbed<'_> {
@@ -427,8 +427,8 @@ fn free_port() -> io::Result<SocketAddr> {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// Waits until the port is bound. Returns false if the server exits, the time is over or `stop` is
-/// set.
+/// Waits until the port is bound. Returns false if the server exits, the time runs out, or `stop`
+/// is set.
 // Servers start in real time.
 #[allow(clippy::disallowed_methods)]
 fn wait_until_listening(server: &mut Process, port: u16, stop: &AtomicBool) -> bool {

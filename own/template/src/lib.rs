@@ -1,7 +1,7 @@
-//! `template-controller`: NewReno that also gives way to a standing queue.
+//! `template-controller`: NewReno that also reduces its window while there is a standing queue.
 //!
-//! The decision is in [`Rule::on_ack`]: change it. Slow start, recovery, undo, path changes and the bounds of the window
-//! are [`Aimd`]'s.
+//! The rule is in [`Rule::on_ack`], which you can change. [`Aimd`] provides slow start, recovery,
+//! undo, path changes and the bounds of the window.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use fathom_cc::{AckEvent, Ratio, Time};
 /// Factor by which the window shrinks while the queue is above the target.
 pub const DELAY_REDUCTION: Ratio = Ratio::new(7, 8);
 
-/// The entry in the catalogue: what `fathom controllers` shows.
+/// The entry in the catalogue, which `fathom controllers` shows.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "template-controller",
     summary: "NewReno that gives up an eighth of its window per round trip while the queueing \
@@ -41,7 +41,7 @@ impl RuleConfig for Config {
     }
 }
 
-/// The state of one connection, besides its window.
+/// State of one connection, without its window.
 #[derive(Clone, Debug)]
 pub struct Rule {
     target: Duration,
@@ -49,7 +49,8 @@ pub struct Rule {
 }
 
 impl WindowRule for Rule {
-    /// An ACK frame came: `acks` is all that is known, `acked` are the bytes that may count as growth.
+    /// Handles an ACK frame. `acks` has all information about the frame, and `acked` is the number
+    /// of bytes that may count as growth.
     fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         window.grow_as_reno(acked);
         let queueing = acks.rtt.latest.saturating_sub(acks.rtt.min);

@@ -63,7 +63,7 @@ pub struct CompareOptions<'a> {
     pub interrupt: Arc<AtomicBool>,
     /// Log for every response of the executed runs, except the run on the uncongested network.
     pub response_log: Option<&'a ResponseLog>,
-    /// Location that stores finished runs. Runs that are stored there are not executed again.
+    /// Store of finished runs. Runs with a stored result are not executed again.
     pub results: Option<Location>,
 }
 
@@ -84,12 +84,13 @@ pub fn compare_with(
         None => Vec::new(),
     };
     let mut study_runs = plan.study(&checked)?.runs(1.0)?;
-    // The rate of a load hardly depends on the seed: checking one seed finds loads out of range
-    // before anything runs.
+    // The rate of a load hardly depends on the seed, so checking one seed finds loads out of range
+    // before any run begins.
     if let Some(run) = study_runs.first() {
         check_loads(&run.scenario, run.seed).map_err(of_option)?;
     }
-    // Seed by seed: if the comparison is interrupted, the finished seeds have all controllers.
+    // Run seed by seed, so that an interrupted comparison has all controllers for its finished
+    // seeds.
     study_runs.sort_by_key(|run| run.seed);
     let references = reference_runs.len();
     let study_runs = [reference_runs, study_runs].concat();
@@ -233,8 +234,8 @@ fn compared(
     }
 }
 
-/// Returns a load that the traffic model cannot offer as an error of `--load`, and any other error
-/// unchanged.
+/// Attributes the error to `--load` if the traffic model cannot offer the load. Returns any other
+/// error unchanged.
 fn of_option(e: ScenarioError) -> ScenarioError {
     let ScenarioError::Rate { error, .. } = e else { return e };
     let change = if error.is_too_high() { "lower" } else { "raise" };

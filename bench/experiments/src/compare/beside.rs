@@ -147,7 +147,7 @@ impl Beside {
     }
 }
 
-/// Returns the cross traffic that a group is, as a plan has it; `None` if it is another group.
+/// Converts a group to the cross traffic of a plan; `None` if the group is not cross traffic.
 pub(super) fn of_traffic(group: &TrafficSpec) -> Option<String> {
     group.name.strip_prefix(PREFIX)?;
     let count = group.workload.strip_prefix("flows:")?.split('@').next()?;
@@ -155,7 +155,7 @@ pub(super) fn of_traffic(group: &TrafficSpec) -> Option<String> {
     Some(format!("{tcp}{}:{count}", group.controller))
 }
 
-/// Returns the UDP source that background traffic is, as a plan has it.
+/// Converts background traffic to the UDP source of a plan.
 pub(super) fn of_background(source: &BackgroundSpec) -> Option<String> {
     let rate = source.name.strip_prefix(PREFIX)?.strip_prefix("udp ")?;
     Some(format!("udp:{rate}"))

@@ -1,7 +1,8 @@
 //! A comparison read back from its study, and written as one.
 //!
-//! A study is a comparison if `fathom compare` would run the same study: the plan that its scenarios
-//! describe is written as a study again, and the two must have the same scenarios.
+//! A study is a comparison if `fathom compare` would run the same study. To check this, the plan
+//! that the study's scenarios describe is written as a study again, which must have the same
+//! scenarios.
 
 use std::str::FromStr;
 
@@ -21,7 +22,7 @@ use crate::scenario::{
 use crate::stack::{Controller, Stack};
 use crate::study::{ReportSpec, Study};
 
-/// Load of pages by default: the link is more than half busy, and views overlap.
+/// Default load of page views. With this load, the link is more than half busy, and views overlap.
 pub const PAGE_LOAD: &str = "50%";
 
 impl Plan {
@@ -94,7 +95,7 @@ impl Plan {
             shaping: first.shaping,
             mtu_discovery: first.mtu_discovery,
             gso: first.gso,
-            // A study does not run the reference.
+            // A study does not include the run on the uncongested network.
             reference: AUTO.into(),
             max_window: group.max_window.clone(),
             server_delay: group.server_delay,
@@ -171,7 +172,7 @@ fn adapted(spec: &ScenarioSpec, own: &ScenarioSpec, one_stack: bool) -> Scenario
     spec
 }
 
-/// Replaces a text by another one that means the same.
+/// Replaces a text by another spelling of the same value.
 fn respell<T: FromStr + PartialEq>(text: &mut String, own: &str) {
     if let (Ok(theirs), Ok(ours)) = (text.parse::<T>(), own.parse::<T>())
         && theirs == ours
@@ -194,7 +195,7 @@ impl<'de> Deserialize<'de> for Plan {
     }
 }
 
-/// Returns the load, where it is a field of a plan, and the workload as a plan has it: `90%` and
+/// Returns the load if it is a field of a plan, and the workload as a plan writes it: `90%` and
 /// `packmime:resume=1rtt` for `web:90% of 10Mbps resume=1rtt`.
 fn load_and_workload(written: &str) -> (Option<String>, String) {
     let (words, options) = split_options(written);

@@ -39,8 +39,8 @@ impl Comparison {
         self.candidates().into_iter().map(of_candidate).collect()
     }
 
-    /// Returns, as sentences for the notes, the limits that decide the result but do not come from
-    /// the congestion controllers.
+    /// Returns sentences for the notes about limits that decide the result but do not come from the
+    /// congestion controllers.
     pub(super) fn decisive_limits(&self) -> Vec<String> {
         decisive(&self.evidence())
     }

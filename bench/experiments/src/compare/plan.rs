@@ -102,7 +102,8 @@ impl Default for Plan {
             beside: Vec::new(),
             load: "90%".into(),
             workload: "packmime".into(),
-            // Per seed. Several seeds give an interval; one seed with more responses gives none.
+            // Responses per seed. Several seeds give an interval; a single seed gives none, however
+            // many responses it has.
             responses: 4_000,
             seeds: 5,
             seed: 1,
@@ -238,7 +239,7 @@ impl Plan {
             .try_for_each(|stack| workload.check_stack(*stack))
             .in_field("workload")?;
         self.backends.iter().try_fold(self.gso, |gso, backend| check_gso(gso, *backend))?;
-        // The link that bodies cross, where each direction has its own.
+        // The link that bodies cross, if each direction has its own link.
         let up =
             path.as_ref().filter(|_| workload.goes_up()).and_then(|path| path.up.link.as_ref());
         let link = up.map_or(link, |(capacity, _)| capacity.nominal());
@@ -395,7 +396,7 @@ impl Plan {
             "media" => MEDIA.to_owned(),
             "upload" | "uploads" => UPLOADS.to_owned(),
             "bulk" => BULK.to_owned(),
-            // With numbers, too, both the singular and the plural are accepted.
+            // Workloads with numbers, too, may have their name in the singular or the plural.
             other => match other.split_once(':') {
                 Some(("page", numbers)) => format!("pages:{numbers}"),
                 Some(("upload", numbers)) => format!("uploads:{numbers}"),

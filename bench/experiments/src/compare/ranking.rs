@@ -26,8 +26,9 @@ pub struct Ranked<'a> {
     /// Whether the controller is not ranked, and no change from it or to it is reported: the
     /// measure leaves failed requests out, and too many of its requests failed.
     pub misses_failures: bool,
-    /// Whether the controller may be the best as well: no other controller is better beyond the
-    /// interval of their change. Always `false` for the first controller and with one run each.
+    /// Whether the controller may be as good as the first one: no other controller is better by
+    /// more than the interval of their change. Always `false` for the first controller and with one
+    /// run each.
     pub tied: bool,
     /// Primary measure over the seeds.
     pub value: Option<Estimate>,
@@ -47,7 +48,7 @@ pub struct Ranking<'a> {
     /// Label of the baseline, the first controller that has results. If several backends are
     /// compared, each controller is compared with itself on the first backend instead.
     pub baseline: String,
-    /// Number of seeds, if all of them give one run; `None` if they differ.
+    /// Number of seeds if all seeds give the same run; `None` if the runs differ.
     pub one_run: Option<u64>,
 }
 
@@ -119,7 +120,8 @@ impl Comparison {
 }
 
 impl Ranking<'_> {
-    /// Returns the conclusions as sentences, and what cannot be concluded.
+    /// Returns sentences that state the conclusions, and sentences that state which conclusions the
+    /// data do not support.
     pub fn conclusion(&self) -> Vec<String> {
         let ranked = |entry: &&Ranked<'_>| entry.value.is_some() && !entry.misses_failures;
         let with: Vec<&Ranked<'_>> = self.entries.iter().filter(ranked).collect();
@@ -301,7 +303,7 @@ impl<'a> Candidate<'a> {
         self.runs.iter().filter_map(of).collect()
     }
 
-    /// Returns the candidate as it takes part in a ranking by a measure.
+    /// Returns the candidate's entry in a ranking by a measure.
     fn entrant(&self, measure: &Measure) -> Entrant {
         let sum = |of: fn(&GroupOutcome) -> u64| self.runs.iter().map(|run| of(run.group())).sum();
         Entrant {

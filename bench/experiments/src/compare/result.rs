@@ -130,8 +130,8 @@ pub struct Candidate<'a> {
 }
 
 impl Comparison {
-    /// Returns what is compared, in the plan's order: one candidate per label. If the seeds change
-    /// nothing, each candidate has only its first run.
+    /// Returns the candidates in the plan's order, one per label. If the seeds change nothing, each
+    /// candidate has only its first run.
     pub fn candidates(&self) -> Vec<Candidate<'_>> {
         let mut candidates = self.by_label();
         if self.seeds_are_one_run() {
@@ -140,7 +140,7 @@ impl Comparison {
         candidates
     }
 
-    /// Returns what is compared, with every run.
+    /// Returns the candidates with all of their runs.
     pub(super) fn by_label(&self) -> Vec<Candidate<'_>> {
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for run in &self.runs {

@@ -1,13 +1,13 @@
-//! Value of the seeds of a comparison: seeds that all give one run, outlying seeds, and seeds that
-//! one of two controllers lacks.
+//! Checks of the seeds of a comparison: whether all seeds give the same run, which seeds are
+//! outliers, and for which seeds one of two controllers has no value.
 
 use fathom_metrics::{median, outliers};
 
 use super::result::{Candidate, ComparedRun, Comparison};
 use crate::measures::{Measure, listed};
 
-/// Values are equal if they differ by no more than this fraction of the largest: no figure of a
-/// report shows such a difference.
+/// Fraction of the largest value by which values may differ and still count as equal. No figure of
+/// a report shows such a difference.
 const SAME: f64 = 1e-4;
 /// Maximum number of seeds that a sentence names. More are counted.
 const NAMED: usize = 6;

@@ -1,5 +1,6 @@
 //! Options of a comparison that have no effect with its workload or network. Comparisons refuse
-//! them. `scenario/unused.rs` refuses options without effect in scenarios, for studies too.
+//! these options. `scenario/unused.rs` refuses options without effect in scenarios, for studies
+//! too.
 //!
 //! | option | used by | not used by |
 //! |---|---|---|
@@ -9,8 +10,8 @@
 //! | `connections persistent` | `packmime`, `upload`, `bulk` | `page`, `media`: always persistent |
 //! | `server-delay` | `packmime` | any other workload |
 //!
-//! No other option depends on the workload. This module refuses `load` and `responses`, and
-//! `Plan::check` (`plan.rs`) refuses the others.
+//! No other option depends on the workload. This module refuses `load` and `responses`;
+//! `Plan::check` (`plan.rs`) refuses the other options of the table.
 
 use fathom_cc::Invalid;
 

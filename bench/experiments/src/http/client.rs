@@ -16,7 +16,7 @@ use super::{HttpError, LiveRequest, Priority};
 /// A complete response.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetched {
-    /// Time at which the response header arrived.
+    /// Time at which the header of the response arrived.
     pub first_byte: Time,
     /// Time at which the last byte of the body arrived.
     pub last_byte: Time,
@@ -27,11 +27,11 @@ pub struct Fetched {
 /// A request that may share its connection with others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask {
-    /// Bytes of the response body.
+    /// Size of the response body in bytes.
     pub bytes: u64,
-    /// Approximate bytes of the request header.
+    /// Approximate size of the request header in bytes.
     pub request_bytes: u64,
-    /// Bytes of the request body; 0 if there is none.
+    /// Size of the request body in bytes; 0 if there is no request body.
     pub upload: u64,
     /// Time before which the server does not respond; `None` if it responds at once.
     pub not_before: Option<Time>,
@@ -46,8 +46,8 @@ pub struct Requests<O: OpenStreams<Bytes>> {
 }
 
 /// Approximate bytes of a request without its padding: method, scheme, authority and path, encoded
-/// with QPACK's static table, and the frame header. An error of a few bytes does not matter,
-/// because it does not change the number of packets.
+/// with QPACK's static table, and the frame header. A few bytes more or less do not change the
+/// number of packets.
 const REQUEST_BASE: u64 = 40;
 
 /// Returns the number of cookie digits that pad a request to `request_bytes`, or `None` if it needs
@@ -88,7 +88,7 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     }
 
     /// Requests `bytes` bytes in equal parts, one per stream, on `streams` parallel streams. The
-    /// first failure ends all of them.
+    /// first failure ends all streams.
     ///
     /// # Errors
     /// Returns the errors of [`Requests::get`].
@@ -179,9 +179,8 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
 
     /// Requests `bytes` bytes with a request of about `request_bytes`, and checks the response.
     ///
-    /// # Errors
-    /// Returns an error unless a complete response with status 200 and a body of that length
-    /// arrives.
+    /// # Errors Returns an error unless a complete response with status 200 and a body of `bytes`
+    /// bytes arrives.
     pub async fn get(&mut self, bytes: u64, request_bytes: u64) -> Result<Fetched, HttpError> {
         let mut request = Request::get(format!("https://lab.test/bytes/{bytes}"));
         if let Some(digits) = padding(request_bytes) {

@@ -21,8 +21,7 @@ pub struct LiveRequest {
 }
 
 impl LiveRequest {
-    /// Returns the path and query of the request's URI. They contain everything that a server needs
-    /// to make the frames.
+    /// Returns the path and query of the request's URI, from which a server makes the frames.
     pub(super) fn path(&self) -> String {
         let MediaStream { start, rate, fps, frames, seed } = self.stream;
         let frames = frames.map_or(String::new(), |frames| format!("&frames={frames}"));
@@ -115,10 +114,10 @@ pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request:
     }
 }
 
-/// Returns the number of datagram bytes that a sender of this stream buffers at most. The buffer
-/// holds the data that the stream's rate produces within the deadline, because data that wait
-/// longer are late. It holds at least two of the largest I-frames (up to three mean frames each),
-/// so that no frame drops its own pieces.
+/// Returns the maximum number of datagram bytes that a sender of this stream buffers. The buffer
+/// has room for the data that the stream produces within the deadline, because data that wait
+/// longer are late. It has room for at least two of the largest I-frames (up to three mean frames
+/// each), so that no frame drops its own pieces.
 pub(crate) fn send_buffer(rate: Rate, fps: u32, deadline: Duration) -> usize {
     let bytes_per_second = rate.bits_per_sec() as f64 / 8.0;
     let until_due = bytes_per_second * deadline.as_secs_f64();

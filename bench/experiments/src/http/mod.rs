@@ -74,8 +74,8 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// Returns the failure as a class for counts: the text without numbers that differ from request
-    /// to request.
+    /// Returns the class of failures under which this one is counted: the text without numbers that
+    /// differ from request to request.
     pub fn reason(&self) -> String {
         match self {
             Self::Length { .. } => "the body does not have the requested length".into(),

@@ -7,8 +7,8 @@ use http::HeaderValue;
 pub struct Priority {
     /// Urgency from 0 (most urgent) to 7.
     pub urgency: u8,
-    /// Whether the client can use parts of the response. Such responses of one urgency share the
-    /// bandwidth; others are sent one after the other (RFC 9218 §10).
+    /// Whether the client can use parts of the response. Incremental responses of the same urgency
+    /// share the bandwidth; non-incremental responses are sent one after another (RFC 9218 §10).
     pub incremental: bool,
 }
 
@@ -32,7 +32,7 @@ impl Priority {
         )
     }
 
-    /// Parses the header as this laboratory's clients write it. Returns `None` for other values.
+    /// Parses the header as this laboratory's clients write it. Returns `None` for any other value.
     pub fn read(value: &HeaderValue) -> Option<Self> {
         let text = value.to_str().ok()?;
         let (urgency, rest) = text.strip_prefix("u=")?.split_at_checked(1)?;

@@ -1,8 +1,8 @@
 //! The HTTP/3 server. It responds to these requests:
 //!
-//! - `GET /bytes/N`: a body of N bytes; with `?at=T`, no earlier than T nanoseconds of virtual
-//!   time.
-//! - `POST /bytes/N`: the same, after the whole request body has arrived.
+//! - `GET /bytes/N`: a body of N bytes. With `?at=T`, the response begins no earlier than T
+//!   nanoseconds of virtual time.
+//! - `POST /bytes/N`: the same response, after the whole request body has arrived.
 //! - `GET /live?...`: an empty response, followed by the frames of a live stream in datagrams.
 
 use std::future::Future;
@@ -119,7 +119,8 @@ async fn answer_empty<S: BidiStream<Bytes>>(
     Ok(())
 }
 
-/// Calls its function with `true` when a body begins to be handed over, and with `false` on drop.
+/// Guard of a body: calls its function with `true` when the server begins to hand over the body,
+/// and with `false` on drop.
 struct Writing<F: Fn(bool)>(F);
 
 impl<F: Fn(bool)> Writing<F> {

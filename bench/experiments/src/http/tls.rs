@@ -1,9 +1,9 @@
 //! The laboratory's TLS: real handshakes whose messages have the same sizes in every run.
 //!
 //! The certificate uses Ed25519 because its signatures always have 64 bytes. ECDSA signatures vary
-//! in length, and packet sizes with them. The serial number and the dates of the certificate are
-//! fixed for the same reason. Servers send no session tickets unless a workload resumes sessions:
-//! connections in the paper carry one request and never resume.
+//! in length, which would change the sizes of packets. The serial number and the dates of the
+//! certificate are fixed for the same reason. Servers send no session tickets unless a workload
+//! resumes sessions: connections in the paper carry one request and never resume.
 //!
 //! Both ends run in one process and exchange no secrets, so work that only protects secrets is done
 //! once. Every connection has the same key share and the same server signature, and clients do not
@@ -75,8 +75,8 @@ impl Identity {
         Self::of(&TLS13_AES_128_GCM_SHA256)
     }
 
-    /// Returns an identity as [`Identity::generate`] does, whose servers also record which stream
-    /// bytes their packets carry.
+    /// Returns an identity like [`Identity::generate`]. Its servers also record which stream bytes
+    /// their packets carry.
     ///
     /// # Errors
     /// Returns the errors of [`Identity::generate`].
@@ -133,14 +133,14 @@ impl Identity {
         })
     }
 
-    /// Returns the same identity with sessions that later connections resume; if `early`, also with
-    /// early data (0-RTT).
+    /// Returns the same identity, but with sessions that later connections resume. If `early` is
+    /// set, resumed connections also use early data (0-RTT).
     pub(crate) fn resuming(&self, early: bool) -> Self {
         let sessions = Arc::new(Sessions::default());
         let mut server = ServerConfig::clone(&self.server);
         server.send_tls13_tickets = TICKETS;
         server.session_storage = Arc::clone(&sessions) as _;
-        // In QUIC, this is the only value of a ticket that permits early data (RFC 9001 §4.6.1).
+        // In QUIC, a ticket permits early data only with this value (RFC 9001 §4.6.1).
         server.max_early_data_size = if early { u32::MAX } else { 0 };
         server.time_provider = Arc::new(Stopped);
         let mut client = ClientConfig::clone(&self.client);

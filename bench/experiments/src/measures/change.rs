@@ -21,7 +21,8 @@ pub struct Change {
 
 impl Change {
     /// Returns the change over the seeds that both systems have: points for a percentage, a ratio
-    /// for any other measure. `None` if there is no such seed, or if a ratio is not possible.
+    /// for any other measure. Returns `None` if the systems have no common seed, or if a ratio
+    /// cannot be computed.
     pub(crate) fn by_seed(measure: &Measure, from: &BySeed, to: &BySeed) -> Option<Self> {
         let pair = |(seed, base): (&u64, &f64)| Some((*base, *to.get(seed)?));
         let pairs: Vec<(f64, f64)> = from.iter().filter_map(pair).collect();
@@ -67,7 +68,7 @@ impl Change {
         self.interval_percent.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
     }
 
-    /// Returns whether the measure became better, by its mean change.
+    /// Returns whether the mean change improves the measure.
     pub(crate) fn is_improvement(&self, measure: &Measure) -> bool {
         (self.percent > 0.0) == (measure.better == Better::Higher)
     }

@@ -1,5 +1,5 @@
-//! Failed requests, in the words of reports. A mean of the other requests looks better than the
-//! service that users received.
+//! Sentences about failed requests for reports. Without these sentences, a mean over the completed
+//! requests would look better than the service that users received.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,17 +15,17 @@ pub(crate) struct FailedRequests {
     label: String,
     failed: u64,
     requests: u64,
-    /// Reasons, in the brackets that reports add.
+    /// Reasons of the failures, in the parentheses that reports add.
     why: String,
-    /// A known fault of the stack with these symptoms.
+    /// A known fault of the stack that causes such failures.
     known: Option<&'static str>,
 }
 
 /// Returns a fault of the stack that may cause failures like these.
 fn known_fault(stack: Stack, groups: &[&GroupOutcome]) -> Option<&'static str> {
     let timed_out = groups.iter().any(|group| group.timed_out > 0);
-    // `Assembler::defragment` of noq-proto 1.4.0 treats all data below the number of bytes read as
-    // already read, even if the stream is read out of order.
+    // `Assembler::defragment` of noq-proto 1.4.0 treats all data with an offset below the number of
+    // bytes read as already read, even if the stream is read out of order.
     (stack == Stack::Noq && timed_out)
         .then_some("noq 1.4 may have lost data of a stream (docs/noq.md, Streams with many gaps)")
 }

@@ -1,17 +1,17 @@
-//! The measures that runs are compared by. The ranking, the reports and the data files read one
-//! table; to add a measure, add a line to it.
+//! Measures by which runs are compared. The ranking, the reports and the data files all use the
+//! table [`MEASURES`]; a new measure is one more line of the table.
 
 use crate::scenario::{GroupOutcome, LinkOutcome, Outcome, Workload};
 use fathom_metrics::{Bounds, Distribution, percentile};
 
-/// Direction in which a measure is better.
+/// Direction in which a measure improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// The lower value is better.
     Lower,
     /// The higher value is better.
     Higher,
-    /// Neither: the measure describes a run without judging it.
+    /// Neither direction is better. The measure describes a run without judging it.
     Neither,
 }
 
@@ -28,7 +28,7 @@ pub enum Span {
 }
 
 impl Span {
-    /// Returns the span in words, as tables of the documentation have it.
+    /// Returns the span in the words of the documentation's tables.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Counted => "after the warm-up",
@@ -54,10 +54,10 @@ pub enum Population {
     Requests,
     /// Frames that were captured after the warm-up and due before the end of the run.
     Frames,
-    /// Completed frames among the [`Frames`](Self::Frames).
+    /// Completed frames among those of [`Frames`](Self::Frames).
     FramesThere,
-    /// Datagrams from the senders of bodies, by the time at which they were sent, until the client
-    /// closes the connection.
+    /// Datagrams from the senders of bodies, by the time of sending, until the client closes the
+    /// connection.
     Datagrams,
     /// Bytes that arrive.
     Bytes,
@@ -70,7 +70,7 @@ pub enum Population {
 }
 
 impl Population {
-    /// Returns the population in words, as tables of the documentation have it.
+    /// Returns the population in the words of the documentation's tables.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Completed => "completed responses",
@@ -88,8 +88,8 @@ impl Population {
         }
     }
 
-    /// Returns whether failed requests are left out, so that the measure looks better when more of
-    /// them fail.
+    /// Returns whether the measure leaves failed requests out. Such a measure looks better when
+    /// more requests fail.
     pub const fn leaves_failures_out(self) -> bool {
         matches!(
             self,
@@ -157,7 +157,7 @@ pub struct Measure {
     pub unit: &'static str,
     /// Column heading in tables, with the unit.
     pub head: &'static str,
-    /// Direction in which the measure is better.
+    /// Direction in which the measure improves.
     pub better: Better,
     /// Number of decimals shown.
     pub digits: usize,
@@ -299,7 +299,7 @@ impl Measure {
         of(link).filter(|value| value.is_finite())
     }
 
-    /// Returns the value for the group and the link of a run that have these names.
+    /// Returns the value for a run, from the group and the link with these names.
     pub fn of(&self, outcome: &Outcome, group: &str, link: &str) -> Option<f64> {
         match self.source {
             Source::Link(_) => self.of_link(outcome.links.get(link)?),
@@ -308,9 +308,9 @@ impl Measure {
     }
 }
 
-/// Share of requests that may fail before a measure that leaves them out stops describing the
-/// controller. The limit is Fathom's own: with 0.01, at most the 99th percentile and the values
-/// beyond it are unknown.
+/// Maximum fraction of requests that may fail before a measure that leaves failed requests out
+/// stops describing the controller. The limit is Fathom's own. At 0.01, failures hide no more than
+/// the 99th percentile and the values beyond it.
 pub const MOST_LEFT_OUT: f64 = 0.01;
 
 fn all(group: &GroupOutcome) -> Option<&Distribution> {
@@ -330,7 +330,7 @@ fn per_connection(group: &GroupOutcome, number: u64) -> Option<f64> {
     (group.connections > 0).then(|| number as f64 / group.connections as f64)
 }
 
-/// Returns a part of a whole in percent.
+/// Returns the ratio of a part to a whole in percent.
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
 }
@@ -525,13 +525,12 @@ pub const MEASURES: &[Measure] = &[
     .shown("bps", "link bps", Higher, 0),
 ];
 
-/// Returns the measure that ranks controllers under a workload.
+/// Returns the measure that ranks controllers under this workload.
 pub(crate) fn primary(workload: &Workload) -> &'static Measure {
     Measure::named(workload.model().measure()).unwrap_or(&MEASURES[0])
 }
 
-/// Returns every measure with its span and population as the table in Markdown that docs/compare.md
-/// contains.
+/// Returns the Markdown table of docs/compare.md: every measure with its span and its population.
 pub fn measures_table() -> String {
     let mut text = String::from("| measure | span | population |\n|---|---|---|\n");
     for Measure { key, span, population, .. } in MEASURES {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::listed;
 use crate::stack::{Controller, Stack};
 
-/// Returns a sentence, without its full stop, that names the controllers that draw random numbers
-/// without a seed; `None` if there is none among these specs.
+/// Returns a sentence, without its full stop, with the controllers that draw random numbers without
+/// a seed. Returns `None` if these specs include no such controller.
 pub fn unseeded_note<'a>(
     controllers: impl IntoIterator<Item = (&'a str, Stack)>,
 ) -> Option<String> {

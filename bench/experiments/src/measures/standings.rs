@@ -1,10 +1,11 @@
 //! Order of systems by a measure, seed by seed. Comparisons and studies both rank with it.
 //!
 //! With one seed, every system gets the same requests, so systems are compared seed by seed. A
-//! change is a ratio: its logarithm is averaged over the seeds and has a 95 % interval by Student's
-//! t. A change from A to B is thus the inverse of the change from B to A, and a seed with long
-//! response times counts no more than another seed. Measures in percent change by points instead.
-//! Each pair has its own interval; there is no correction for the number of pairs.
+//! change is a ratio. The logarithm of this ratio is averaged over the seeds and has a 95 %
+//! interval by Student's t. The change from A to B is therefore the inverse of the change from B to
+//! A, and a seed with long response times has the same weight as any other seed. For measures in
+//! percent, a change is a difference in points instead. Each pair has its own interval; there is no
+//! correction for the number of pairs.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +33,8 @@ pub(crate) struct Standings {
     entrants: Vec<Entrant>,
     /// Ranked systems, best mean first.
     pub(crate) order: Vec<usize>,
-    /// Systems that may be the best: the first of `order`, and every other ranked system that no
-    /// system is ahead of.
+    /// Systems that may be the best: the first system of `order`, and every other ranked system
+    /// unless some system is significantly better.
     pub(crate) first: Vec<usize>,
 }
 
@@ -64,7 +65,7 @@ impl Standings {
         self.order.iter().map(|i| self.entrants[*i].values.len()).max().unwrap_or(0)
     }
 
-    /// Returns whether one system is ahead of all others by more than the intervals.
+    /// Returns whether one system is better than every other one, beyond the intervals.
     pub(crate) fn is_decided(&self) -> bool {
         self.first.len() == 1 && self.seeds() > 1
     }
@@ -81,13 +82,13 @@ impl Standings {
         self.measure.misses_failures(failed, completed)
     }
 
-    /// Returns the mean over the seeds with its interval.
+    /// Returns the mean over the seeds, with its interval.
     pub(crate) fn estimate(&self, system: usize) -> Option<Estimate> {
         Estimate::of(&self.entrants[system].values.values().copied().collect::<Vec<_>>())
     }
 
-    /// Returns the change from one system to another over the seeds that both have; `None` if
-    /// either [misses failures](Self::misses_failures).
+    /// Returns the change from one system to another over the seeds that both systems have. Returns
+    /// `None` if one of them [misses failures](Self::misses_failures).
     pub(crate) fn change(&self, from: usize, to: usize) -> Option<Change> {
         if self.misses_failures(from) || self.misses_failures(to) {
             return None;
@@ -95,14 +96,15 @@ impl Standings {
         Change::by_seed(self.measure, &self.entrants[from].values, &self.entrants[to].values)
     }
 
-    /// Returns 1 if the first system is ahead of the second, -1 if it is behind, and `None` if the
-    /// interval includes "no change".
+    /// Returns 1 if the first system is better than the second, -1 if it is worse, and `None` if
+    /// the interval includes "no change".
     pub(crate) fn sign(&self, a: usize, b: usize) -> Option<f64> {
         let change = self.change(b, a).filter(Change::is_significant)?;
         Some(if change.is_improvement(self.measure) { 1.0 } else { -1.0 })
     }
 
-    /// Returns whether the first system is ahead of the second by more than the interval.
+    /// Returns whether the first system is better than the second, beyond the interval of their
+    /// change.
     pub(crate) fn is_ahead(&self, a: usize, b: usize) -> bool {
         a != b && self.sign(a, b) == Some(1.0)
     }

@@ -2,8 +2,8 @@
 //! the measured connections.
 //!
 //! The flows are not QUIC connections, but packet-level senders with the same controllers
-//! ([`fathom_packet_level`]). Otherwise the papers' thousands of web users would cost more than the
-//! measured connections.
+//! ([`fathom_packet_level`]). As QUIC connections, the papers' thousands of web users would take
+//! more CPU time than the measured connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -36,7 +36,7 @@ pub struct Background {
     pub load: Load,
     /// Settings of TCP if the web users are TCP senders, as in scenarios whose stack is TCP.
     pub tcp: Option<TcpSettings>,
-    /// Controllers of the web users, and the fraction of the users that has each.
+    /// Controllers of the web users, each with the fraction of the users that have it.
     pub mix: Vec<(f64, Arc<dyn ControllerConfig>)>,
     /// UDP payload of a full packet in bytes.
     pub datagram: u16,
@@ -60,11 +60,11 @@ pub enum Load {
     Udp {
         /// Number of sources.
         count: u32,
-        /// Rate of each while it is on.
+        /// Rate of each source while it is on.
         rate: Rate,
-        /// Mean time on.
+        /// Mean length of an on period.
         on: Duration,
-        /// Mean time off.
+        /// Mean length of an off period.
         off: Duration,
     },
 }
@@ -115,8 +115,8 @@ pub struct BackgroundOutcome {
     pub probe_timeouts: u64,
     /// Transfers completed.
     pub transfers: u64,
-    /// Throughput in bits per second. For UDP, bytes sent, headers included; for web users, stream
-    /// bytes acknowledged.
+    /// Throughput in bits per second. For UDP, it counts bytes sent, including headers; for web
+    /// users, stream bytes acknowledged.
     pub throughput_bps: f64,
     /// Early (delay-based) window reductions.
     pub early_reductions: u64,
@@ -147,8 +147,8 @@ impl BackgroundOutcome {
 /// The packet-level flows of a run.
 pub(super) struct PacketLevelGroups {
     packet_level: PacketLevel,
-    /// Group, and group and controller, of each reliable flow in the order of their addition; then
-    /// the group of each UDP flow.
+    /// Groups of the flows: for each reliable flow, in the order of addition, its group and its
+    /// entry for group and controller; then, for each UDP flow, its group.
     tcp: Vec<(String, String)>,
     udp: Vec<String>,
 }
@@ -219,7 +219,8 @@ impl PacketLevelGroups {
         Ok(())
     }
 
-    /// Returns a function that reports the counts of the flows so far, also during the run.
+    /// Returns a function that reports the counts of the flows so far. The function can be called
+    /// during the run.
     pub(super) fn reporter(&self) -> impl Fn() -> PacketLevelReport + Send + use<> {
         self.packet_level.reporter()
     }
@@ -254,9 +255,9 @@ impl PacketLevelGroups {
     }
 }
 
-/// Returns the groups whose flows have more than one controller. The argument is the group and
-/// controller of each flow. One pass suffices: a run may have thousands of flows, and one pass for
-/// each of them took longer than the run.
+/// Returns the groups whose flows have more than one controller. The argument holds the group and
+/// the controller of each flow. The function makes a single pass over all flows, because a run may
+/// have thousands of flows and a pass for each of them took longer than the run.
 fn of_several_controllers(flows: &[(String, String)]) -> BTreeSet<&str> {
     let mut first: BTreeMap<&str, &str> = BTreeMap::new();
     let mut of_several = BTreeSet::new();
@@ -273,7 +274,7 @@ fn of_several_controllers(flows: &[(String, String)]) -> BTreeSet<&str> {
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
 impl Background {
-    /// Returns the controller of a flow. Any sequence of consecutive flows has nearly the fractions
+    /// Returns the controller of a flow. Any sequence of consecutive flows nearly has the fractions
     /// of the mix.
     fn controller(&self, number: u32) -> Arc<dyn ControllerConfig> {
         let place = (f64::from(number) + 0.5) * GOLDEN % 1.0;
@@ -287,8 +288,8 @@ impl Background {
         Arc::clone(controller_config)
     }
 
-    /// Returns the delay that a flow adds: evenly spread over the range, independent of the flow's
-    /// controller.
+    /// Returns the delay that a flow adds. Delays are evenly spread over the range and do not
+    /// depend on the flows' controllers.
     fn own_rtt(&self, number: u32) -> Duration {
         let place = (f64::from(number) + 0.5) * (2f64.sqrt() - 1.0) % 1.0;
         self.rtt.0 + (self.rtt.1 - self.rtt.0).mul_f64(place)

@@ -1,5 +1,5 @@
-//! Topologies. In all five papers, routers stand in a row, and hosts connect to them by access
-//! links of their own.
+//! Topologies. In all five papers, routers form a row, and each host connects to a router by its
+//! own access link.
 
 use std::time::Duration;
 
@@ -19,17 +19,18 @@ pub struct Chain {
     pub links: Vec<ChainLink>,
     /// Default access links of traffic.
     pub access: Access,
-    /// The path, as users describe theirs, if the topology is one. The chain then has one link with
-    /// the path's nominal rate and queues.
+    /// Path from which the chain was built, if any. The chain then has one link with the path's
+    /// nominal rate and queues.
     pub path: Option<Box<CheckedPath>>,
 }
 
-/// The link between two neighbours. Both directions have the same rate and delay, but a queue each.
+/// The link between two neighbouring routers. Both directions have the same rate and delay, but
+/// separate queues.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChainLink {
-    /// Rate.
+    /// Rate of the link in each direction.
     pub rate: Rate,
-    /// Propagation delay.
+    /// Propagation delay of the link in each direction.
     pub delay: Duration,
     /// Queue from left to right.
     pub queue: QueueSpec,
@@ -40,20 +41,20 @@ pub struct ChainLink {
 /// Access links of a group's hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Access {
-    /// Number of hosts on each side, which connections take in turn. `None` for one host per flow.
+    /// Number of hosts on each side. Connections take hosts in turn. `None` for one host per flow.
     pub hosts: Option<u32>,
-    /// Rate.
+    /// Rate of each access link.
     pub rate: Rate,
     /// Smallest and largest propagation delay. The delay of each host is a random value between
     /// them, uniformly distributed.
     pub delay: (Duration, Duration),
     /// Queue in front of a host's link, towards the router.
     pub queue: QueueSpec,
-    /// Access links that queue; the others only add a fixed delay.
+    /// Access links that have a queue. All other access links only add a fixed delay.
     pub queues: AccessQueues,
 }
 
-/// Access links that queue.
+/// Access links that have a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessQueues {
@@ -63,14 +64,15 @@ pub enum AccessQueues {
     /// Links from hosts. The links to hosts never queue, because packets arrive no faster than
     /// these links send.
     Outbound,
-    /// None.
+    /// No access links.
     None,
 }
 
-/// Queue of access links for which the papers set no limit, large enough never to drop.
+/// Queue of access links for which the papers set no limit. It is large enough never to drop
+/// packets.
 pub(super) const DEEP: QueueSpec = QueueSpec::droptail_packets(1_000_000);
 
-/// Rate of a path without a rate: packets do not wait for each other.
+/// Rate of a path without a configured rate. At this rate, packets do not wait for each other.
 const FREE: Rate = Rate::from_bits_per_sec(100_000_000_000);
 /// Number of hosts on each side of a path whose RTT is a range.
 const PATH_HOSTS: u32 = 64;
@@ -92,8 +94,8 @@ impl Chain {
         Self { routers: vec!["left".into(), "right".into()], links: vec![link], access, path: None }
     }
 
-    /// Returns a path as users describe theirs: servers on the left, clients on the right. If the
-    /// RTT is a range, clients differ in their RTT.
+    /// Returns the chain of a path: servers on the left, clients on the right. If the RTT is a
+    /// range, each client has its own RTT.
     pub fn of_path(path: CheckedPath) -> Self {
         let of = |direction: &DirectedPath| {
             let (capacity, queue) = direction.link.as_ref()?;
@@ -102,8 +104,8 @@ impl Chain {
         let (rate, queue) = of(&path.down).unwrap_or((FREE, DEEP));
         let (_, back_queue) = of(&path.up).unwrap_or((FREE, DEEP));
         let (low, high) = path.rtt;
-        // A client's RTT exceeds the smallest RTT by up to `high - low`. Both of its hosts add up
-        // to a quarter of this in each direction.
+        // A client's RTT exceeds the smallest RTT by up to `high - low`. Each of its two hosts adds
+        // up to a quarter of this difference in each direction.
         let most = (high - low) / 4;
         let access = Access {
             hosts: (!most.is_zero()).then_some(PATH_HOSTS),
@@ -116,10 +118,9 @@ impl Chain {
         Self { access, path: Some(Box::new(path)), ..Self::dumbbell(link) }
     }
 
-    /// Checks whether the kernel can emulate the links of the path.
+    /// Checks that the kernel can emulate the links of the path.
     ///
-    /// # Errors
-    /// Returns an error with the field of the path that the kernel cannot emulate.
+    /// Returns an error that names the field of the path that the kernel cannot emulate.
     pub(crate) fn fits_netem(&self) -> Result<(), Invalid> {
         let path = self.path.as_deref();
         let mut capacities = path
@@ -144,9 +145,9 @@ impl Chain {
         self.path.as_deref().map(|path| if leftwards { &path.up } else { &path.down })
     }
 
-    /// Returns Sync-TCP's network with its one bottleneck as two routers (Sync-TCP §4.1, figure 3):
-    /// seven links of 1 ms each way end to end, one rate for all of them, five hosts on each side.
-    /// Links behind the bottleneck have its rate, so they never queue.
+    /// Returns the single-bottleneck network of Sync-TCP (Sync-TCP §4.1, figure 3) as two routers.
+    /// The network has seven links of 1 ms each way, one rate for all links, and five hosts on each
+    /// side. Links behind the bottleneck have its rate, so they never queue.
     pub fn one_bottleneck(rate: Rate, queue: QueueSpec) -> Self {
         let link = ChainLink { rate, delay: ms(5), queue, back_queue: queue };
         Self {
@@ -168,12 +169,13 @@ impl Chain {
         }
     }
 
-    /// Returns the path to Arizona State University (DCA figure 4-1-2): 14 routers. For each link
-    /// from left to right, the figure gives the queue in packets, the delay and the capacity.
+    /// Returns the path to Arizona State University (DCA figure 4-1-2), which has 14 routers. The
+    /// figure gives the queue in packets, the delay and the capacity of each link from left to
+    /// right.
     pub fn asu() -> Self {
-        // (packets, microseconds, Mbps) of links r1-r2 to r13-r14. The figure has one column more
-        // of delays and capacities than of queues. Read as the queues of r1 to r14, the long queues
-        // stand before the slow links 4-5, 8-9 and 10-11.
+        // Packets, microseconds and Mbps of the links r1-r2 to r13-r14. The figure has one more
+        // column of delays and capacities than of queues. If the queues are assigned to r1 to r14
+        // in order, the long queues precede the slow links 4-5, 8-9 and 10-11.
         let links = [
             (200, 500, 155),
             (200, 100, 155),
@@ -192,10 +194,10 @@ impl Chain {
         Self::of_figures(&links, Duration::from_micros(100))
     }
 
-    /// Returns the path to Emory University. The paper gives no figure of it, only facts (DCA §4.1
-    /// and table 3-2): 12 hops, a round trip of 66 ms, access links of 10 Mbps, loss at links 4-5,
-    /// 7-8 and 10-11, and 200 packets at link 7-8. The rates of the other links and the
-    /// distribution of the delay are our choice.
+    /// Returns the path to Emory University. The paper has no figure of this path, only some facts
+    /// (DCA §4.1 and table 3-2): 12 hops, a round trip of 66 ms, access links of 10 Mbps, loss at
+    /// the links 4-5, 7-8 and 10-11, and a queue of 200 packets at link 7-8. The rates of the other
+    /// links and the distribution of the delay are our choice.
     pub fn emory() -> Self {
         let links = [
             (200, 500, 155),
@@ -246,8 +248,8 @@ impl Chain {
         self.routers.iter().position(|r| r == name)
     }
 
-    /// Returns every link in each direction, from left to right and back: the numbers of its ends,
-    /// and its name in results.
+    /// Returns every link in each direction, from left to right and back: the numbers of its end
+    /// routers, and its name in results.
     pub fn directed(&self) -> impl Iterator<Item = (usize, usize, String)> + '_ {
         let name = |a: usize, b: usize| format!("{}-{}", self.routers[a], self.routers[b]);
         (0..self.links.len())
@@ -255,8 +257,8 @@ impl Chain {
     }
 }
 
-/// Returns the access links of Sync-TCP §4.1. The paper gives no limit for their queues beyond
-/// "each router".
+/// Returns the access links of Sync-TCP §4.1. For their queues, the paper gives no limit other
+/// than that of "each router".
 const fn sync_tcp_access(rate: Rate) -> Access {
     Access {
         hosts: Some(5),

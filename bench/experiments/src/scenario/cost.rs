@@ -1,19 +1,21 @@
-//! CPU time and memory that a run costs the machine.
+//! CPU time and memory that a run takes.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Cost of a run on this machine. Not part of any result.
+/// Cost of a run on this machine. The cost is not part of any result.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// CPU time of the run's thread in seconds: both ends, TLS, network and measurement.
+    /// CPU time of the run's thread in seconds. It includes both ends, TLS, the network and the
+    /// measurement.
     pub cpu_seconds: f64,
     /// Datagrams handed to the network.
     pub packets: u64,
     /// Connections opened.
     pub connections: u64,
-    /// Largest number of senders at the same time: servers' ends of connections, or clients' ends
-    /// for uploads. Memory grows with it. Sum of the maxima of all controllers of all groups.
+    /// Largest number of simultaneous senders, summed over all controllers of all groups. A sender
+    /// is a server's end of a connection, or a client's end for uploads. Memory grows with this
+    /// number.
     pub at_once: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Counters of a group's connections that only grow. They are read at the end of the warm-up and at
-//! the end of the run, and the difference counts.
+//! Monotonic counters of a group's connections. They are read at the end of the warm-up and at the
+//! end of the run, and the difference is reported.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use super::recorder::Timeouts;
 use super::sender_watch::SenderTimes;
 use crate::stack::SenderReport;
 
-/// Counts of the connections of one controller so far.
+/// Counts so far of the connections that have one controller.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
-    /// Connections that have ended. Connections that end during the warm-up are not counted.
+    /// Connections that have ended, without those that ended during the warm-up.
     pub(super) ended: u64,
     pub(super) connections: u64,
     pub(super) senders: SenderReport,
@@ -18,7 +18,7 @@ pub(super) struct Counters {
     pub(super) limited: SenderTimes,
 }
 
-/// Counts of these connections from the end of the warm-up on.
+/// Counts of these connections since the end of the warm-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     /// Connections that were open at the end of the warm-up or were opened later.
@@ -41,7 +41,7 @@ impl Counters {
             connections: self.connections - before.ended,
             senders: self.senders.since(&before.senders),
             limited: self.limited.since(&before.limited),
-            // A stack that reports any probe timeout reports all of them.
+            // If a stack reports some probe timeouts, it reports all of them.
             probe_timeouts: if self.timeouts.reported > 0 { reported } else { inferred },
             silences: inferred,
             backoffs: backoffs - before.timeouts.backoffs,

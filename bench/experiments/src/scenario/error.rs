@@ -10,9 +10,9 @@ use fathom_traffic::RateOutOfRange;
 use crate::http::IdentityError;
 use crate::stack::SetupError;
 
-/// Names the field of an error.
+/// Adds the name of the field to an error.
 pub(crate) trait InField<T> {
-    /// Names the field around the value that was refused, if one was.
+    /// Adds this name as the outer field of the error; a value stays as it is.
     fn in_field(self, name: impl Into<Cow<'static, str>>) -> Result<T, Invalid>;
 }
 

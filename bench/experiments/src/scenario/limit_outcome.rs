@@ -9,20 +9,20 @@ use crate::stack::SenderReport;
 
 /// Limits of the senders of a group of traffic after the warm-up. The first windows and early
 /// losses also include senders that began during the warm-up. Figures that a stack does not report
-/// are missing.
+/// are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitOutcome {
     /// Senders that were observed.
     pub senders: u64,
-    /// Seconds by limit, summed over all senders. Missing for uploads, because the application of
-    /// their senders is not observed.
+    /// Seconds by limit, summed over all senders. `None` for uploads, because the application that
+    /// sends an upload is not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<LimitTimes>,
     /// Packets that senders sent, and packets that they declared lost (RFC 9002 §6.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<SentPackets>,
-    /// Packets declared lost that were acknowledged later. Only stacks that count them have this
-    /// figure (quiche).
+    /// Packets declared lost that were acknowledged later. `None` for stacks that do not count such
+    /// packets; quiche does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spurious_losses: Option<u64>,
     /// Window reductions after loss or marks that were undone in one step.
@@ -32,17 +32,17 @@ pub struct LimitOutcome {
     /// Mean of the senders' first windows in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_window_bytes: Option<f64>,
-    /// Mean of the round-trip times that acknowledgements measured.
+    /// Mean in milliseconds of the round-trip times that acknowledgements measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_mean_ms: Option<f64>,
-    /// Mean over senders of the last smoothed round-trip time.
+    /// Mean over senders of the last smoothed round-trip time, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_smoothed_ms: Option<f64>,
-    /// Mean over acknowledgements of the controller's pacing rate; missing if the controller sets
-    /// none.
+    /// Mean over acknowledgements of the controller's pacing rate in bits per second; `None` if the
+    /// controller sets no pacing rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_mean_bps: Option<f64>,
-    /// Last pacing rate of the controller.
+    /// Last pacing rate of the controller in bits per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_last_bps: Option<f64>,
     /// Bytes of UDP payload that reached the receivers of bodies (clients; for uploads, servers)
@@ -50,7 +50,7 @@ pub struct LimitOutcome {
     pub delivered_bytes: u64,
 }
 
-/// Seconds by the limit of a sender. A sender has one limit at a time.
+/// Seconds under each limit of a sender. A sender has one limit at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitTimes {
     /// Time before the handshake was complete.
@@ -70,7 +70,7 @@ pub struct LimitTimes {
     pub idle_seconds: f64,
 }
 
-/// Packets, as stacks count them.
+/// Counts of packets by the stacks themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SentPackets {
     /// Packets sent.

@@ -1,11 +1,12 @@
-//! Offered load: the rate of new connections that fills the wanted fraction of a link.
+//! Offered load: computes the rate of new connections that fills the wanted fraction of a link.
 //!
 //! The paper runs its network at ten times the rate, without queues, until the links carry the
-//! wanted number of bits (Sync-TCP §4.2). On such a network, a response always costs the same
-//! number of bytes. Two downloads of different sizes therefore give the bytes that a connection
-//! costs and the bytes that each byte of a body costs; the sizes of the requests of a run give the
-//! rest. The load counts both directions of a connection: with traffic in both directions, a link
-//! carries the bodies of one group and the acknowledgements of the other.
+//! wanted number of bits (Sync-TCP §4.2). On such a network, a response of a given size always
+//! takes the same number of bytes on the wire. Two downloads of different sizes therefore reveal
+//! two costs: the bytes per connection, and the bytes per byte of a body. These costs and the
+//! request sizes of a run give the load. The load counts both directions of a connection. With
+//! traffic in both directions, a link carries the bodies of one group and the acknowledgements of
+//! the other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -28,12 +29,14 @@ use crate::stack::{Controller, Stack};
 /// Sizes of the bodies whose costs are measured, in bytes.
 const SMALL: u64 = 1_000;
 const LARGE: u64 = 1_001_000;
-/// Number of refinements of a rate: the sizes of a model depend slightly on the rate.
+/// Number of refinements of a rate. Refinements are needed because the response sizes of a model
+/// depend slightly on the rate.
 const ROUNDS: usize = 4;
-/// Number of attempts for pages, whose load changes in steps; the nearest attempt counts.
+/// Number of attempts for pages, whose load changes in steps. The attempt nearest to the wanted
+/// load is taken.
 const PAGE_ROUNDS: usize = 12;
-/// Maximum number of requests whose sizes are added up, and of page views, which have dozens of
-/// objects.
+/// Maximum number of requests whose sizes are added up. It also limits page views, which have
+/// dozens of objects each.
 const MOST: usize = 1_000_000;
 const MOST_VIEWS: usize = 20_000;
 /// Bytes of a response's headers with their frames.
@@ -49,8 +52,8 @@ struct Costs {
 /// Function that runs a scenario with one link and returns the bytes that crossed this link.
 pub(super) type BytesOnTheWire = fn(&Scenario) -> Result<u64, ScenarioError>;
 
-/// Returns the new connections per second of a group's web traffic; if the scenario requests a
-/// load, also the load that they offer.
+/// Returns the rate of a group's web traffic in new connections per second. If the scenario
+/// requests a load, also returns the load that these connections offer.
 ///
 /// # Errors
 /// Returns an error if no such rate is within the model's range, or if a stack fails.
@@ -67,7 +70,7 @@ pub(super) fn rate(
     };
     let wanted = part * of.bits_per_sec() as f64 / 8.0;
     let costs = costs(scenario.timestamps, traffic, on_the_wire)?;
-    // Controllers are compared with the same requests: the rate is found once for all of them.
+    // Find the rate once, so that all controllers are compared with the same requests.
     let key = format!(
         "{:?} {:?} {seed} {:x} {:x}",
         traffic.workload,
@@ -91,15 +94,15 @@ pub(super) fn rate(
     Ok((rate, Some(load)))
 }
 
-/// A rate of connections with the bytes per second that it offers, as soon as it is known.
+/// A rate of connections, with the bytes per second that they offer; empty until both are known.
 type FoundRate = Arc<Mutex<Option<(f64, f64)>>>;
 
-/// Rates by everything that they depend on. Threads that need the same rate wait for the one that
-/// computes it.
+/// Rates found so far, by all values that a rate depends on. Threads that need the same rate wait
+/// for the one that computes it.
 static FOUND: LazyLock<Mutex<HashMap<String, FoundRate>>> = LazyLock::new(Mutex::default);
 
-/// Returns the new connections per second that offer `wanted` bytes per second, as nearly as
-/// possible, and the bytes per second that they offer.
+/// Returns the rate in new connections per second whose offered bytes per second are nearest to
+/// `wanted`, and these bytes per second.
 fn rate_for(
     scenario: &Scenario,
     traffic: &Traffic,
@@ -107,8 +110,8 @@ fn rate_for(
     wanted: f64,
     costs: Costs,
 ) -> Result<(f64, f64), ScenarioError> {
-    // Mean bytes of the first estimate: with web traffic in both directions, the model's mean
-    // response has about 8 kB; a page has megabytes.
+    // Mean response size in bytes for the first estimate. With web traffic in both directions, the
+    // model's mean response has about 8 kB; a page has megabytes.
     let pages = traffic.workload.model().response_kind() == ResponseKind::Page;
     let first = if pages { 4e6 } else { 8_000.0 };
     let mut rate = wanted / (costs.connection + first * costs.byte);
@@ -143,7 +146,7 @@ fn nearest(
             high = f64::min(high, rate);
         }
         let step = rate * wanted / reached.max(wanted / 16.0);
-        // The step may leave the interval between the two known rates.
+        // The step may lead out of the interval between the two known rates.
         rate = if low < step && step < high {
             step
         } else {
@@ -192,7 +195,7 @@ fn offered(
     Ok(bytes / span)
 }
 
-/// Returns the bytes on the wire of the page views that begin within `span` if loading takes no
+/// Returns the bytes on the wire of the page views that begin within `span`, if loading takes no
 /// time. The first visit begins at `from` or later.
 fn view_bytes(visits: Source, from: Duration, span: Duration, costs: Costs) -> f64 {
     let end = Time::ZERO + from + span;
@@ -219,8 +222,8 @@ fn view_bytes(visits: Source, from: Duration, span: Duration, costs: Costs) -> f
 
 type Key = (Stack, Timestamps, u16, MaxWindow, Option<TcpSettings>);
 
-/// Measures the costs by two downloads on a network without queues, once per process: nothing in
-/// them is random.
+/// Measures the costs by two downloads on a network without queues. One measurement per process
+/// suffices, because nothing in these downloads is random.
 fn costs(
     timestamps: Timestamps,
     traffic: &Traffic,

@@ -1,4 +1,4 @@
-//! The window of a sender without a limit.
+//! The window of a sender whose window has no configured limit.
 
 use std::time::Duration;
 
@@ -9,21 +9,22 @@ use fathom_netsim::queue::QueueSpec;
 
 use super::{Scenario, Traffic};
 
-/// Smallest window without a limit, in bytes: the default of quinn and noq, 100 ms at 100 Mbps.
+/// Smallest window in bytes of a sender without a limit. It is the default of quinn and noq, and
+/// corresponds to 100 ms at 100 Mbps.
 const LEAST: u64 = 1_250_000;
-/// Round trips and jitter that a window without a limit covers, so that losses can be repaired more
-/// than once.
+/// Length of a window without a limit, in round trips including jitter. Several round trips let a
+/// loss be repaired more than once.
 const ROUND_TRIPS: u32 = 4;
 const JITTER: Duration = Duration::from_millis(250);
 /// Ratio of peak to mean rate that is assumed for traces and models.
 const PEAK: u64 = 4;
-/// Bytes of a packet, for queues whose limit is in packets.
+/// Assumed size of a packet in bytes, for queues whose limit is in packets.
 const PACKET: u64 = 1_500;
 
 /// Returns the flow control window in bytes of a sender without a limit in this scenario. The
-/// window holds several times the content of the links and queues, so that flow control never
-/// limits a controller that reacts to them. The window must be finite, because a controller that
-/// ignores losses would double its packets for ever.
+/// window has several times the capacity of the links and queues, so that flow control never limits
+/// a controller that reacts to delay or loss. The window must be finite, because a controller that
+/// ignores losses would keep doubling its packets in flight.
 pub(super) fn beyond_the_path(scenario: &Scenario, traffic: &Traffic) -> u64 {
     let chain = &scenario.chain;
     let peak = |capacity: &Capacity| match capacity {

@@ -5,22 +5,22 @@
 //! |---|---|
 //! | `spec.rs` | a scenario as written in TOML, and its checks |
 //! | `chain.rs` | the topologies: routers in a row, after each paper |
-//! | `background.rs` | packet-level flows that load the links in addition |
+//! | `background.rs` | packet-level flows that load the links in addition to the measured traffic |
 //! | `load.rs` | rates of new connections that offer a wanted load |
 //! | `tcp.rs` | TCP settings as written in TOML, and their checks |
 //! | `max_window.rs` | the window of a sender without a limit |
 //! | `settings.rs` | settings of connections |
-//! | `workload/` | workloads: their syntax, requests and properties, a file each |
+//! | `workload/` | workloads: their syntax, requests and properties, one file per workload |
 //! | `traffic.rs` | the clients and servers of one group |
 //! | `state.rs` | the state and statistics of a run |
 //! | `seeds.rs` | the seeds of a run's parts |
 //! | `run.rs` | one run: setup, execution, checks of its counters |
 //! | `recorder.rs` | counts of the events that controllers receive |
 //! | `sender_watch.rs` | what limits senders over time |
-//! | `counters.rs` | counters of connections without the warm-up |
+//! | `counters.rs` | counters of connections that exclude the warm-up |
 //! | `responses.rs` | single responses, in a temporary file |
 //! | `outcome.rs`, `limit_outcome.rs` | the outcome of a run, as data |
-//! | `cost.rs` | what a run costs the machine |
+//! | `cost.rs` | CPU time and memory that a run takes |
 //! | `error.rs` | errors of plans and runs |
 
 mod background;
@@ -89,10 +89,10 @@ pub struct Scenario {
     pub traffic: Vec<Traffic>,
     /// Additional packet-level traffic.
     pub background: Vec<Background>,
-    /// End of a run.
+    /// Condition that ends a run.
     pub stop: Stop,
-    /// End of the warm-up: nothing that happens before this time is counted. Only for runs that end
-    /// at a time.
+    /// End of the warm-up. Events before this time are not counted. Only runs that end at a time
+    /// have a warm-up.
     pub warm_up: Duration,
     /// Backend that runs the scenario.
     pub backend: Backend,
@@ -104,15 +104,15 @@ pub struct Scenario {
     /// carries, up to the packet size of their traffic.
     pub mtu_discovery: bool,
     /// Maximum number of datagrams that leave a sender in one bundle (GSO). `None` if each datagram
-    /// leaves when the stack sends it.
+    /// leaves by itself when the stack sends it.
     pub gso: Option<u32>,
-    /// Data that are kept in addition to counts.
+    /// Data to keep in addition to counts.
     pub keep: KeepSpec,
 }
 
 impl Scenario {
-    /// Returns the event, if any, after which the path carries only packets smaller than some
-    /// traffic sends.
+    /// Returns the first event after which the path carries only packets smaller than those of some
+    /// traffic; `None` if there is no such event.
     pub(crate) fn shrinking_mtu(&self) -> Option<PathEvent> {
         let largest = self.traffic.iter().map(|traffic| traffic.datagram).max()?;
         let path = self.chain.path.as_deref()?;
@@ -122,8 +122,8 @@ impl Scenario {
             .copied()
     }
 
-    /// Returns whether the same seed gives the same packets: in virtual time, if every controller
-    /// has a seed.
+    /// Returns whether the same seed gives the same packets. This holds in virtual time if every
+    /// controller has a seed.
     pub fn is_repeatable(&self) -> bool {
         let seeded = |traffic: &Traffic| {
             traffic.mix.iter().all(|(_, controller)| controller.is_repeatable(traffic.stack))
@@ -131,7 +131,7 @@ impl Scenario {
         self.backend.is_virtual() && self.traffic.iter().all(seeded)
     }
 
-    /// Returns the stacks of the groups, each once.
+    /// Returns the stacks of the groups, each of them once.
     pub fn stacks(&self) -> Vec<Stack> {
         let mut stacks = Vec::new();
         for traffic in &self.traffic {
@@ -143,14 +143,14 @@ impl Scenario {
     }
 }
 
-/// End of a run.
+/// Condition that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop {
-    /// After this many completed responses of the counted traffic; failed requests do not count. If
-    /// the counted traffic makes a fixed number of requests, the run also ends when all of them
-    /// have completed or failed.
+    /// The run ends after this many completed responses of the counted traffic. Failed requests do
+    /// not count. If the counted traffic makes a fixed number of requests, the run also ends when
+    /// all of them have completed or failed.
     Responses(u64),
-    /// At this time.
+    /// The run ends at this time.
     At(Duration),
 }
 
@@ -165,35 +165,36 @@ pub struct Traffic {
     pub load_stack: Stack,
     /// TCP settings, if TCP is the stack.
     pub tcp: TcpSettings,
-    /// Router of the servers; bodies travel from here, except uploads.
+    /// Router of the servers. Response bodies start here; upload bodies end here.
     pub from: usize,
     /// Router of the clients.
     pub to: usize,
     /// Links between hosts and routers.
     pub access: Access,
-    /// Whether the clients' packets, mostly acknowledgements, use the links of the way back. If
-    /// `false`, these packets only take the delays of the links.
+    /// Whether the clients' packets, which are mostly acknowledgements, queue at the links of the
+    /// way back. If `false`, these packets only take the delays of these links.
     pub acks_queue: bool,
-    /// Controllers, and the fraction of the connections that uses each. The fractions add up to 1.
+    /// Controllers, each with the fraction of the connections that use it. The fractions add up to
+    /// 1.
     pub mix: Vec<(f64, Controller)>,
     /// Requests of the clients.
     pub workload: Workload,
-    /// How requests use connections.
+    /// Use of connections by requests.
     pub connections: Connections,
     /// UDP payload of a full packet in bytes.
     pub datagram: u16,
     /// Largest window of a sender, which the receiver's flow control enforces.
     pub max_window: MaxWindow,
-    /// Largest drift of a client's clock in microseconds per second. Each connection takes one of
-    /// 32 values that are spread evenly from 0 to this (Sync-TCP §5.3).
+    /// Largest drift of a client's clock in microseconds per second. Each connection has one of 32
+    /// drifts, evenly spread from 0 to this value (Sync-TCP §5.3).
     pub drift: u32,
-    /// How the clients misreport time; they know the queue of the first link from the servers.
-    /// `None` if the clients do not misreport time and their clocks drift instead.
+    /// Way in which the clients misreport time. The clients know the queue of the first link from
+    /// the servers. `None` if the clients do not misreport time; their clocks then drift instead.
     pub misreport: Option<ClockMisreport>,
     /// Number of parallel streams that carry a body.
     pub streams: u32,
-    /// Time that a user waits for a response before the client closes the connection; `None` for no
-    /// limit.
+    /// Time that a user waits for a response before the client closes the connection; `None` if
+    /// users wait without limit.
     pub patience: Option<Duration>,
     /// Idle timeout of connections, at both ends.
     pub idle: Duration,

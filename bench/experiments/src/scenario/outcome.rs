@@ -16,13 +16,14 @@ use super::background::BackgroundOutcome;
 use super::limit_outcome::LimitOutcome;
 use crate::tcp::TcpOutcome;
 
-/// Outcome of one run. In virtual time, nothing in it depends on the machine or the wall clock.
+/// Outcome of one run. In virtual time, the outcome depends on neither the machine nor the wall
+/// clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Duration of the run in virtual seconds.
     pub seconds: f64,
-    /// Virtual seconds that count, without the warm-up; 0 in results of older versions, whose runs
-    /// have no warm-up.
+    /// Virtual seconds after the warm-up, to which the counts refer; 0 in results of older
+    /// versions, whose runs have no warm-up.
     #[serde(default)]
     pub counted_seconds: f64,
     /// Router links by name, such as `left-right` and `right-left`.
@@ -30,11 +31,12 @@ pub struct Outcome {
     /// Groups of traffic by name. A group with several controllers also has an entry for each
     /// controller, `group/controller`.
     pub groups: BTreeMap<String, GroupOutcome>,
-    /// Packet-level groups by name, and `group/controller` for groups with several controllers.
+    /// Packet-level groups by name. A group with several controllers also has an entry for each
+    /// controller, `group/controller`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub background: BTreeMap<String, BackgroundOutcome>,
-    /// Shares of the downloads that are open at the end of the run, on the link that `[keep]` names
-    /// under `shares`; `None` if the scenario names no link.
+    /// Fairness among the downloads that are open at the end of the run, on the link that `[keep]`
+    /// names under `shares`; `None` if the scenario names no link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
     /// Punctuality of the machine in a real-time run.
@@ -45,7 +47,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the virtual seconds that count: those after the warm-up.
+    /// Returns the virtual seconds after the warm-up, to which the counts refer.
     pub fn counted(&self) -> f64 {
         if self.counted_seconds > 0.0 { self.counted_seconds } else { self.seconds }
     }
@@ -60,24 +62,25 @@ pub struct LinkOutcome {
     pub dropped: u64,
     /// Packets marked.
     pub marked: u64,
-    /// Dropped packets in percent of those that arrived.
+    /// Dropped packets in percent of the packets that arrived.
     pub drops_percent: f64,
     /// Time average of the queue in packets.
     pub mean_queue: f64,
     /// Largest queue in packets, over the whole run.
     pub max_queue: usize,
-    /// Bytes sent in percent of the bytes that the link could have sent. For a rate, this is the
-    /// time spent sending; for a trace, the delivery opportunities used.
+    /// Bytes sent in percent of the bytes that the link could have sent. For a link with a rate,
+    /// this is the share of time spent sending; for a link with a trace, the share of delivery
+    /// opportunities used.
     pub utilisation_percent: f64,
     /// Throughput in bits per second, headers included.
     pub throughput_bps: f64,
-    /// Width of the bins below in seconds; 0 if the queue was not kept.
+    /// Width in seconds of the bins of `queue_mean` and `queue_max`; 0 if the queue was not kept.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bin_seconds: f64,
-    /// Mean queue in packets per bin.
+    /// Mean number of packets in the queue, per bin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue_mean: Vec<f64>,
-    /// Largest queue in packets per bin.
+    /// Largest number of packets in the queue, per bin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue_max: Vec<f64>,
     /// Rates of the flows over time, if they were kept.
@@ -86,27 +89,28 @@ pub struct LinkOutcome {
     /// Delay of each packet, in the order of arrival, if delays were kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<PacketDelay>,
-    /// Bytes by the purpose of their packets, if they were kept.
+    /// Bytes on the link by the purpose of their packets, if these counts were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<LinkBytes>,
-    /// Arrivals and drops over time, from the start of the run, if they were kept.
+    /// Arrivals and drops over time, from the start of the run, if these counts were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<DropsOverTime>,
-    /// Packets that the path impaired in other ways than by queueing, if it has impairments.
+    /// Counts of packets that the path impaired by means other than queueing; `None` if the path
+    /// has no impairments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impairments: Option<ImpairmentOutcome>,
 }
 
-/// Numbers of packets, by what a path did to them.
+/// Counts of packets, by the impairment that a path applied to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImpairmentOutcome {
-    /// Packets that arrived, before any impairment.
+    /// Packets that arrived at the path, before any impairment.
     pub arrived: u64,
-    /// Bursts in which packets arrived. A burst is packets within 100 us of each other;
-    /// `arrived / bursts` is the mean burst.
+    /// Number of bursts of arriving packets. The packets of a burst follow each other within 100
+    /// us, and `arrived / bursts` is the mean size of a burst.
     #[serde(default)]
     pub bursts: u64,
-    /// Packets of the largest burst.
+    /// Number of packets in the largest burst.
     #[serde(default)]
     pub largest_burst: u64,
     /// Packets lost at random or in bursts.
@@ -123,8 +127,8 @@ pub struct ImpairmentOutcome {
     /// Packets whose ECN field was changed to CE by an impairment, not by a queue.
     #[serde(default)]
     pub ce_set: u64,
-    /// Packets that arrived after a packet of their connection that was sent later, for any reason
-    /// (RFC 4737 §3).
+    /// Packets that arrived after a packet of the same connection that was sent later, whatever the
+    /// reason (RFC 4737 §3).
     pub reordered: u64,
     /// Packets selected by `reorder`.
     #[serde(default)]
@@ -175,7 +179,7 @@ impl ImpairmentOutcome {
     }
 }
 
-/// Packets that arrived at a link, and packets that its queue dropped, over time.
+/// Packets that arrived at a link, and packets that the link's queue dropped, over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropsOverTime {
     /// Width of a bin in seconds.
@@ -187,7 +191,7 @@ pub struct DropsOverTime {
 }
 
 impl LinkOutcome {
-    /// Returns the marked packets in percent of those that arrived.
+    /// Returns the marked packets in percent of the packets that arrived.
     pub fn marks_percent(&self) -> f64 {
         percent(self.marked, self.arrived)
     }
@@ -207,7 +211,7 @@ pub struct PacketDelay {
 }
 
 /// Flows' shares of a link over time, and the sizes of their packets. A bin includes the flows that
-/// were open for the whole of it.
+/// were open during the whole bin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SharesOverTime {
     /// Width of a bin in seconds.
@@ -221,9 +225,9 @@ pub struct SharesOverTime {
     /// 10th percentile of the UDP payload in bytes, weighted by bytes: a tenth of the bin's bytes
     /// travelled in packets of at most this size.
     pub size_p10: Vec<f64>,
-    /// Median, weighted in the same way.
+    /// Median of the UDP payload in bytes, weighted by bytes.
     pub size_median: Vec<f64>,
-    /// 90th percentile, weighted in the same way.
+    /// 90th percentile of the UDP payload in bytes, weighted by bytes.
     pub size_p90: Vec<f64>,
 }
 
@@ -271,37 +275,38 @@ pub struct GroupOutcome {
     /// Includes the warm-up.
     #[serde(default)]
     pub accepted: u64,
-    /// Hash over the group's first requests, as many as every run begins before it ends. Equal
+    /// Hash over the group's first requests, as many as every run begins before its end. Equal
     /// requests have equal hashes. Empty if the run ends at a time.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request_hash: String,
-    /// Completed responses to requests that began after the warm-up. The same holds for all other
-    /// figures of requests and responses.
+    /// Completed responses to requests that began after the warm-up. All other counts of requests
+    /// and responses exclude the warm-up, too.
     pub responses: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Failed requests whose user gave up waiting.
+    /// Requests that failed because the user gave up waiting.
     #[serde(default, skip_serializing_if = "is_no_count")]
     pub abandoned: u64,
-    /// Failed requests whose connection timed out; 0 in results of older versions.
+    /// Requests that failed because the connection timed out; 0 in results of older versions.
     #[serde(default, skip_serializing_if = "is_no_count")]
     pub timed_out: u64,
     /// Failed requests by reason: the error of the connection in the stack's words, an HTTP/3
-    /// error, or a user who gave up. They add up to `failed`; empty in results of older versions.
+    /// error, or a user who gave up. The counts add up to `failed`. Empty in results of older
+    /// versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failures: BTreeMap<String, u64>,
-    /// Requests without an outcome when the run ended.
+    /// Requests that had neither completed nor failed when the run ended.
     #[serde(default)]
     pub unfinished: u64,
     /// Bytes of completed bodies.
     pub body_bytes: u64,
     /// Mean size of the completed responses in bytes.
     pub mean_size: f64,
-    /// Mean over responses of size divided by time, in kbit/s (Sync-TCP table 1).
+    /// Mean over responses of size divided by response time, in kbit/s (Sync-TCP table 1).
     pub goodput_per_response_kbps: f64,
     /// Response times.
     pub times: Option<Distribution>,
-    /// Times to the first byte of responses, from the same start; for pages, to the first byte of
+    /// Times from the start of a response to its first byte. For pages, times to the first byte of
     /// the page itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<Distribution>,
@@ -322,25 +327,25 @@ pub struct GroupOutcome {
     pub flows: Vec<FlowOutcome>,
     /// Datagrams that the senders of bodies (servers; for uploads, clients) sent after the warm-up.
     pub sent: u64,
-    /// Datagrams of these senders that were lost on the way.
+    /// Datagrams of the senders of bodies that were lost on the way.
     pub lost: u64,
-    /// Datagrams that these senders sent in the first five seconds of each connection, including
-    /// the warm-up ([`START_UP`](fathom_netsim::sim::START_UP)).
+    /// Datagrams that the senders of bodies sent in the first five seconds of each connection,
+    /// including the warm-up ([`START_UP`](fathom_netsim::sim::START_UP)).
     #[serde(default)]
     pub start_up_sent: u64,
-    /// Datagrams of these five seconds that were lost on the way.
+    /// Datagrams of the first five seconds of each connection that were lost on the way.
     #[serde(default)]
     pub start_up_lost: u64,
-    /// Probe timeouts of the senders after the warm-up, as the stack reports them; the silences
-    /// below if it reports none (quinn, noq). The figures from here to `loss_reductions` exclude
-    /// the warm-up.
+    /// Probe timeouts of the senders after the warm-up, as the stack reports them. For stacks that
+    /// report none (quinn, noq), the number of `silences`. All fields from this one to
+    /// `loss_reductions` exclude the warm-up.
     pub probe_timeouts: u64,
-    /// Packets sent after a silence of a probe timeout with packets in flight. Every stack uses the
-    /// same rule.
+    /// Packets sent with other packets in flight after a silence as long as the probe timeout. The
+    /// same rule applies to every stack.
     pub silences: u64,
-    /// Backoffs of the senders. A backoff lasts from the last packet before a probe timeout to the
-    /// first acknowledgement after it, with any number of probe timeouts between them. A backoff
-    /// that the end of the run cuts short is not counted.
+    /// Number of backoffs of the senders. A backoff lasts from the last packet before a probe
+    /// timeout to the first acknowledgement after it, with any number of probe timeouts in between.
+    /// A backoff that is unfinished at the end of the run is not counted.
     pub backoffs: u64,
     /// Total duration of the backoffs in seconds.
     pub backoff_seconds: f64,
@@ -357,8 +362,7 @@ pub struct GroupOutcome {
     /// Senders whose peer agreed to report one-way delays. Includes the warm-up.
     #[serde(rename = "hears_one_way")]
     pub one_way_negotiated: u64,
-    /// Size in bytes of the traced response, or number of the traced flow. Its sender's window is
-    /// traced.
+    /// Size in bytes of the response, or number of the flow, whose sender's window is traced.
     pub traced: u64,
     /// Window of the traced sender over time, if it was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -366,7 +370,7 @@ pub struct GroupOutcome {
     /// Outcome of the traced response, if it was kept and completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traced_end: Option<TracedOutcome>,
-    /// Round-trip times and the losses after them, if they were kept.
+    /// Round-trip times, each with the losses after it, if they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<RttOutcome>,
     /// Packet delivery latency of the group's first flow (SDC §3.3), if it was kept.
@@ -388,8 +392,9 @@ impl GroupOutcome {
     }
 }
 
-/// The load that a group of web traffic offers. It is computed from the bytes that a connection and
-/// a byte of its body cost on a network without queues, and from the requests of the run.
+/// The load that a group of web traffic offers. The load is computed from the requests of the run
+/// and from two costs on a network without queues: bytes on the wire per connection, and bytes on
+/// the wire per byte of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComputedLoad {
     /// New connections per second.
@@ -416,7 +421,7 @@ pub struct FlowOutcome {
 /// Outcome of a completed response whose sender's window was traced.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TracedOutcome {
-    /// Seconds from the start of the request to the last byte.
+    /// Seconds from the start of the request to the last byte of the response.
     pub seconds: f64,
     /// Datagrams that the server sent on the connection.
     pub sent: u64,
@@ -442,8 +447,7 @@ impl RttOutcome {
         let samples = rtt.iter().enumerate().map(|(i, (at, sample))| {
             let next = rtt.get(i + 1).map(|(at, _)| *at);
             let mut follows = false;
-            // No sample precedes packets sent before the first sample, so their losses do not
-            // count.
+            // Packets sent before the first sample follow no sample, so their losses do not count.
             while lost.peek().is_some_and(|sent| next.is_none_or(|next| *sent < next)) {
                 follows |= lost.next().is_some_and(|sent| sent >= *at);
             }

@@ -11,7 +11,7 @@ use fathom_cc::{
 };
 use parking_lot::Mutex;
 
-/// Maximum number of samples of a tcpRTT series: 500 s of a fast path give about 50,000.
+/// Maximum number of samples of a tcpRTT series. A fast path gives about 50,000 samples in 500 s.
 const SAMPLES: usize = 1_000_000;
 
 /// Counts of the events that a group's controllers received.
@@ -24,7 +24,8 @@ pub(super) struct Record {
     /// Number of completed backoffs, and their total duration in nanoseconds.
     backoffs: AtomicU64,
     backed_off: AtomicU64,
-    /// The tcpRTT series of the first connection, if requested: times and round-trip times.
+    /// The tcpRTT series of the first connection, if the scenario requests it: the time and the
+    /// round-trip time of each sample.
     rtt: Option<Mutex<Vec<(Time, Duration)>>>,
     connections: AtomicU64,
 }
@@ -37,7 +38,7 @@ pub(super) struct Timeouts {
     /// Probe timeouts inferred from silence, whether or not the stack reports any.
     pub(super) inferred: u64,
     /// Number of completed backoffs. A backoff lasts from the last packet before a probe timeout to
-    /// the first acknowledgement after it, with any number of probe timeouts between them.
+    /// the first acknowledgement after it, with any number of probe timeouts in between.
     pub(super) backoffs: u64,
     /// Total duration of the completed backoffs.
     pub(super) backed_off: Duration,
@@ -75,8 +76,8 @@ impl Record {
 pub(super) struct Recorded {
     pub(super) inner: Arc<dyn ControllerConfig>,
     pub(super) record: Arc<Record>,
-    /// Size of datagrams below the minimum that stacks choose by themselves (1200 bytes). The
-    /// controller then requests it.
+    /// Datagram size in bytes that the controller requests, if it is below the minimum that stacks
+    /// choose by themselves (1200 bytes).
     pub(super) datagram: Option<u16>,
 }
 
@@ -147,7 +148,8 @@ impl Controller for Recorder {
         if let Some(time) = self.timer.on_ack(acks) {
             self.record.backed_off(time);
         }
-        // DCA §3.1: only acknowledgements of more than one packet, and none during recovery.
+        // DCA §3.1: take samples only from acknowledgements of more than one packet, and not
+        // during recovery.
         if self.samples
             && acks.packets.len() > 1
             && self.inner.metrics().phase != Phase::Recovery
@@ -203,39 +205,40 @@ impl Controller for Recorder {
 /// Infers probe timeouts (RFC 9002 §6.2) on stacks that do not report them.
 ///
 /// While packets are in flight, a sender that neither sends nor receives anything for a probe
-/// timeout must send a probe. A packet counts as a probe if it leaves after such a silence, at a
-/// time at which no acknowledgement arrived and no loss was detected.
+/// timeout must send a probe. A packet counts as a probe if it leaves after such a silence, unless
+/// an acknowledgement arrives or a loss is detected at the same time.
 #[derive(Clone, Debug, Default)]
 struct ProbeTimer {
     last_sent: Option<Time>,
     /// Time of the last reported acknowledgement or loss.
     last_event: Option<Time>,
     in_flight: u64,
-    /// Smoothed round-trip time, and the part of it for which a shaping socket delays packets
-    /// (SDC).
+    /// Smoothed round-trip time, and the part of this time for which a shaping socket delays
+    /// packets (SDC).
     smoothed: Duration,
     hold: Duration,
     /// Mean deviation of the round-trip times (RFC 9002 §5.3).
     deviation: Duration,
     /// Number of probe timeouts since the last acknowledgement.
     count: u32,
-    /// Time of the last probe. Its second packet is not a timeout of its own.
+    /// Time of the last probe. The second packet of a probe does not count as another timeout.
     probed: Option<Time>,
     /// Start of the current backoff, if any: the time of the last packet before the probe timeout.
     backing_off: Option<Time>,
 }
 
-/// Longest delay of a peer's acknowledgement (RFC 9000 §18.2, the default).
+/// Maximum acknowledgement delay of a peer (RFC 9000 §18.2, the default).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-/// Probe timeout before the first round-trip time: 333 ms plus four times half of it (RFC 9002
-/// §6.2.2).
+/// Probe timeout before the first round-trip time is measured: 333 ms plus four times half of 333
+/// ms (RFC 9002 §6.2.2).
 const INITIAL_TIMEOUT: Duration = Duration::from_millis(999);
-/// Silences of at least this fraction of the computed timeout count as timeouts. The stack's
-/// timeout can be shorter, because its deviation excludes the acknowledgement delay.
+/// Fraction of the computed timeout at which a silence counts as a timeout. The stack's timeout can
+/// be shorter than the computed one, because the stack's deviation excludes the acknowledgement
+/// delay.
 const TOLERANCE: f64 = 0.8;
 
 impl ProbeTimer {
-    /// Records a packet that leaves. Returns whether it is a probe.
+    /// Records a packet that leaves. Returns whether the packet is a probe.
     fn on_sent(&mut self, now: Time, bytes: u64) -> bool {
         let silent_since = self.last_sent.max(self.probed);
         let probe = self.in_flight > 0
@@ -262,10 +265,11 @@ impl ProbeTimer {
         self.backing_off.get_or_insert(since);
     }
 
-    /// Records an acknowledgement. If this ends a backoff, returns the duration of the backoff.
+    /// Records an acknowledgement. Returns the duration of the backoff if the acknowledgement ends
+    /// one.
     fn on_ack(&mut self, acks: &AckEvent<'_>) -> Option<Duration> {
-        // Restores the stack's own sample. For the stack, a packet that a shaping socket delays is
-        // in flight, and its timer includes this delay.
+        // Restore the stack's own sample. For the stack, a packet that a shaping socket delays is
+        // already in flight, so the stack's timer includes this delay.
         let latest = acks.newest_sent().map_or(acks.rtt.latest, |sent| {
             // The stack also subtracts the acknowledgement delay.
             acks.now.since(sent).saturating_sub(acks.rtt.ack_delay)

@@ -1,4 +1,5 @@
-//! Single responses of a run, kept in an unnamed file, so that memory does not grow with the run.
+//! Single responses of a run, kept in an unnamed file so that memory does not grow with the length
+//! of the run.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -52,7 +53,7 @@ pub struct ResponseRow {
     pub start: Time,
     /// Result of the response.
     pub result: ResponseResult,
-    /// Size and times, if the response is complete.
+    /// Size and times of a completed response; `None` for any other result.
     pub completed: Option<Completed>,
 }
 
@@ -147,8 +148,8 @@ impl ResponseSpool {
         }
     }
 
-    /// Appends the rows of `other`. Returns the number of the first one in this spool, and how many
-    /// they are.
+    /// Appends the rows of `other`. Returns the position of the first appended row in this spool,
+    /// and the number of appended rows.
     ///
     /// # Errors
     /// Returns an error if the system cannot copy the rows, or if adding a row to `other` failed.
@@ -165,7 +166,7 @@ impl ResponseSpool {
         Ok((first, other.rows))
     }
 
-    /// Calls `each` with `rows` rows, beginning with row `first`.
+    /// Calls `each` with each of `rows` rows, beginning with row `first`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read, or the error of `each`.

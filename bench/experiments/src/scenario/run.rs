@@ -36,7 +36,7 @@ use super::{
 use crate::http::Identity;
 use crate::stack::{self, ClientClock, Controller, EndpointSettings, Stack};
 
-/// A run that takes this many times longer than expected has collapsed.
+/// Ratio of a run's duration to its expected duration at which the run has collapsed.
 const PATIENCE: u32 = 20;
 
 /// Returns the final value of `progress`: responses, or milliseconds of virtual time if the run
@@ -48,8 +48,8 @@ pub(crate) fn goal(scenario: &Scenario) -> u64 {
     }
 }
 
-/// Returns the total number of requests of the counted groups, if it is fixed and sufficient for
-/// the wanted responses.
+/// Returns the total number of requests of the counted groups, if this number is fixed and
+/// sufficient for the wanted responses.
 fn requests(scenario: &Scenario) -> Option<u64> {
     let counted = scenario.traffic.iter().filter(|traffic| traffic.counted);
     let requests: Option<u64> = counted.map(|traffic| traffic.workload.requests()).sum();
@@ -70,14 +70,14 @@ pub fn run(
     run_with(scenario, seed, &control)
 }
 
-/// Data that a run shares with its caller.
+/// Data shared between a run and its caller.
 #[derive(Clone, Default)]
 pub(crate) struct RunControl {
     /// Progress of the run; counts up to [`goal`].
     pub(crate) progress: Progress,
     /// Interrupts the run when set to `true`.
     pub(crate) interrupt: Arc<AtomicBool>,
-    /// Keeps every response; `None` to keep none.
+    /// Storage for every response; `None` if responses are not kept.
     pub(crate) responses: Option<SharedSpool>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn run_with(
     Ok((outcome, cost))
 }
 
-/// Computes the loads of a run with this seed, as the run itself does.
+/// Computes the loads of a run with this seed, in the same way as the run itself.
 ///
 /// # Errors
 /// Returns an error if no rate offers such a load.
@@ -126,16 +126,16 @@ fn bytes_on_the_wire(scenario: &Scenario) -> Result<u64, ScenarioError> {
     Ok(run.links.iter().map(|(_, link)| run.sim().link_stats(*link).bytes).sum())
 }
 
-/// A scenario in the simulation.
+/// A scenario that is being set up in the simulation.
 struct Run<'a> {
     scenario: &'a Scenario,
     executor: Executor,
     state: Arc<RunState>,
     /// Router links, with their names.
     links: Vec<(String, LinkId)>,
-    /// The router links, as the netem backend sets them up in the kernel.
+    /// Router links in the form in which the netem backend sets them up in the kernel.
     router: Vec<RouterLink>,
-    /// Access links, and the maximum number of packets in each.
+    /// Access links, each with its maximum number of packets.
     access: Vec<(LinkId, Option<usize>)>,
     groups: Vec<BuiltGroup>,
     packet_level: PacketLevelGroups,
@@ -144,7 +144,7 @@ struct Run<'a> {
     span: Duration,
 }
 
-/// A host's link, if it queues, and its delay.
+/// The access link of a host, if it has a queue, and its delay.
 type HostLink = (Option<LinkId>, Duration);
 
 /// A group of traffic in the simulation.
@@ -152,7 +152,7 @@ struct BuiltGroup {
     parts: Vec<Arc<ControllerGroup>>,
     /// Size of the traced response, or 0 if a flow is traced.
     traced: u64,
-    /// Arrivals of the first flow's packets, if they are kept.
+    /// Arrivals of the first flow's packets, if arrivals are kept.
     delivery: Option<Arc<Mutex<Delivery>>>,
     /// Hash over the first requests.
     requests: Arc<Mutex<StableHash>>,
@@ -269,14 +269,14 @@ impl<'a> Run<'a> {
                 self.state.sim.impair(id, Impairer::new(d.impairments.clone(), d.delay, seed));
             }
             self.links.push((name, id));
-            // On a path, the kernel provides only the link and its queue; the laboratory adds the
-            // delay and impairments.
+            // On a path, the kernel provides only the link and its queue. The laboratory adds the
+            // delay and the impairments.
             let delay = if direction.is_some() { Duration::ZERO } else { spec.delay };
             self.router.push(RouterLink { link: id, rate, queue: *queue, delay });
         }
     }
 
-    /// Returns a link of the chain, from the numbers of its ends.
+    /// Returns a link of the chain between the routers with these numbers.
     fn between(&self, from: usize, to: usize) -> Hop {
         let left = from.min(to);
         let (_, link) = self.links[2 * left + usize::from(from > to)];
@@ -333,8 +333,9 @@ impl<'a> Run<'a> {
         paths
     }
 
-    /// Returns the path from a host behind router `from` to a host behind router `to`. A link's
-    /// delay follows the link, so each hop begins with the delay of the previous link.
+    /// Returns the path from a host behind router `from` to a host behind router `to`. In the
+    /// simulation, a link's delay comes after the link, so each hop begins with the delay of the
+    /// previous link.
     fn path(&self, from: usize, to: usize, first: HostLink, last: HostLink) -> Path {
         let mut path = self.links_of(from, to);
         if let Some(hop) = path.hops.first_mut() {
@@ -444,7 +445,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Returns the endpoints of a group's connections with the controller at this place of the mix.
+    /// Returns the endpoints of the connections with the controller at this position in the mix of
+    /// the group.
     fn endpoints(
         &self,
         group: &GroupSetUp<'_>,
@@ -479,8 +481,8 @@ impl<'a> Run<'a> {
             };
             let seed = group.seeds.endpoints(place, nth);
             let settings = self.settings(traffic, (&sim, identity, &recorded), clock, seed);
-            // Tickets are issued before the run and under the unrecorded controller, so that they
-            // do not count.
+            // Tickets are issued before the run, and without a recorder around the controller, so
+            // that they do not count.
             let before = EndpointSettings { control: controller, ..settings.clone() };
             stack::issue_tickets(traffic.stack, &before).map_err(RunError::from)?;
             let (client, server) = (sim.client_socket(), sim.server_socket());
@@ -531,8 +533,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns half of the number of responses that a group will get. The traced response is one of
-    /// these, so that it has time to complete.
+    /// Returns half the number of responses that a group will get. The traced response is one of
+    /// the first half, so that it has time to complete.
     fn half(&self, rate: f64) -> u64 {
         match self.scenario.stop {
             Stop::Responses(n) => n.div_ceil(2),
@@ -540,9 +542,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the time in which the requests of a group arrive; for downloads and uploads, the
-    /// time of the transfers on an idle path, too. Zero if the run ends at a time or if downloads
-    /// have no size.
+    /// Returns the time in which the requests of a group arrive. For downloads and uploads, the
+    /// time includes the transfers on an idle path. Returns zero if the run ends at a time or if
+    /// downloads have no size.
     fn span_of(&self, traffic: &Traffic, rate: f64) -> Duration {
         let Stop::Responses(responses) = self.scenario.stop else { return Duration::ZERO };
         let transfer = |bytes: u64| {
@@ -615,7 +617,7 @@ impl<'a> Run<'a> {
         self.check()
     }
 
-    /// Returns the names of the controllers, to be named in errors.
+    /// Returns the names of the controllers, for errors.
     fn names(&self) -> String {
         let controls = self.scenario.traffic.iter().flat_map(|t| &t.mix);
         let mut names: Vec<String> = controls.map(|(_, controller)| controller.spec()).collect();
@@ -626,7 +628,8 @@ impl<'a> Run<'a> {
 
     fn check(&self) -> Result<(), ScenarioError> {
         let sim = self.sim();
-        // The kernel enforces its own limits, and its packets are seen with a short delay.
+        // The kernel enforces its own limits, and the laboratory sees its packets with a short
+        // delay.
         let ours = self.scenario.backend != Backend::Netem;
         let router_links = self.links.iter().zip(&self.router).map(|((name, link), spec)| {
             (name.clone(), *link, spec.queue.packet_limit(spec.rate).filter(|_| ours))
@@ -657,16 +660,16 @@ fn smallest_datagram(stack: Stack) -> u16 {
     if stack == Stack::Tcp { 0 } else { SMALLEST_STOCK_DATAGRAM }
 }
 
-/// Returns the maximum number of bytes that a receiver accepts, if the stack is TCP and has a
-/// limit.
+/// Returns the maximum number of bytes that a receiver accepts; `None` unless the stack is TCP and
+/// has a limit.
 fn receive_window(traffic: &Traffic) -> Option<u64> {
     let packets = traffic.max_window.packets().filter(|_| traffic.stack == Stack::Tcp)?;
     let segment = traffic.tcp.sender(traffic.datagram, Some(packets), false).smss();
     Some(u64::from(packets) * u64::from(segment))
 }
 
-/// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks
-/// choose by themselves.
+/// Wraps the controller in a recorder. The recorder also sets datagram sizes below the minimum that
+/// stacks choose by themselves.
 fn recorded(
     controller: &Controller,
     record: &Arc<Record>,

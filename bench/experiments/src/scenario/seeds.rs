@@ -19,8 +19,8 @@ impl Seeds {
         mix(&[self.0, 1, number])
     }
 
-    /// Returns the seed of the capacity (`number` is twice the number of the link) or of the
-    /// impairments (one more) of a link.
+    /// Returns the seed of the capacity or of the impairments of a link. `number` is twice the
+    /// number of the link for its capacity, and one more for its impairments.
     pub(super) fn impairments(self, number: u64) -> u64 {
         mix(&[self.0, 5, number])
     }
@@ -42,8 +42,8 @@ impl GroupSeeds {
         mix(&[self.requests, 2])
     }
 
-    /// Returns the seed of the endpoints with this position of the controller in the mix and this
-    /// number of the clocks.
+    /// Returns the seed of the endpoints for this position of the controller in the mix and this
+    /// clock number.
     pub(super) fn endpoints(self, place: usize, clock: usize) -> [u8; 32] {
         let mut bytes = [0; 32];
         let seed = mix(&[self.requests, place as u64, clock as u64]);

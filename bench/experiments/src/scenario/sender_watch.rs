@@ -2,10 +2,10 @@
 //! reductions that were undone, the first window, pacing rates and round-trip times.
 //!
 //! A sender has one limit at a time, as in Linux's `tcp_info` (`busy`, `rwnd_limited`). While
-//! packets in flight fill the window, the limit is the congestion window. Otherwise, the stack's
-//! report decides. If the stack has more to send than it may, the limit is its pacing. If it has
-//! nothing to send, the limit is the application, or flow control if the application has more data
-//! than the stack accepts.
+//! packets in flight fill the window, the limit is the congestion window. Otherwise, the limit
+//! follows from the stack's report. If the stack has data that it may not send yet, the limit is
+//! its pacing. If the stack has nothing to send, the limit is the application, or flow control if
+//! the application has more data than the stack accepts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct SenderTimes {
     /// Observed senders.
     pub(super) senders: u64,
     pub(super) handshake: Duration,
-    /// Time with a full window, before the first congestion event and after it.
+    /// Time with a full congestion window: before the first congestion event, and after it.
     pub(super) slow_start: Duration,
     pub(super) congestion_window: Duration,
     pub(super) pacing: Duration,
@@ -47,7 +47,7 @@ pub(super) struct SenderTimes {
 
 impl SenderTimes {
     /// Returns the counts between `before` and `self`. The number of senders, their first windows
-    /// and early losses, and the last pacing rate are those of `self`.
+    /// and early losses, and the last pacing rate are the values in `self`.
     pub(super) fn since(&self, before: &Self) -> Self {
         Self {
             handshake: self.handshake.saturating_sub(before.handshake),
@@ -108,26 +108,26 @@ const FIRST_ROUND_TRIPS: u32 = 10;
 /// Largest size of one packet in bytes. Larger reports are several packets that leave at once.
 const LARGEST_PACKET: u64 = 1_500;
 
-/// Size of the next packet in bytes if no packet is reported (quiche's own controllers): every path
-/// carries this size (RFC 9000 §14).
+/// Assumed size of the next packet in bytes if no packet size is reported, as by quiche's own
+/// controllers. Every path carries this size (RFC 9000 §14).
 const SMALLEST_PACKET: u64 = 1_200;
 
 /// Observer of one connection's sender.
 pub(super) struct SenderWatch {
     state: Mutex<State>,
-    /// Maximum number of bytes that the receiver accepts, if the observer knows the stack's flow
-    /// control (TCP).
+    /// Maximum number of bytes that the receiver accepts; `None` if the observer does not know the
+    /// stack's flow control. It knows TCP's.
     receive_window: Option<u64>,
-    /// Receives the window as well.
+    /// Trace that also receives the window; `None` if there is no trace.
     trace: Option<Arc<WindowTrace>>,
 }
 
-/// A window reduction that may be undone: the window before and after it.
+/// A window reduction that may be undone: the windows before and after the reduction.
 type Cut = (u64, u64);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// End of the time that has been accounted to limits; `None` before the first event.
+    /// Time up to which time has been attributed to limits; `None` before the first event.
     since: Option<Time>,
     begun: Option<Time>,
     established: bool,
@@ -143,7 +143,8 @@ struct State {
     reductions: u64,
     cut: Option<Cut>,
     smallest_rtt: Option<Duration>,
-    // Time since the last acknowledgement. The next acknowledgement tells the limit.
+    // Time since the last acknowledgement. The limit during this time is known only at the next
+    // acknowledgement.
     full: Duration,
     receiver: Duration,
     open: Duration,
@@ -176,8 +177,8 @@ impl State {
         }
     }
 
-    /// Attributes the time since the last acknowledgement to limits. `more`: whether the stack had
-    /// more to send.
+    /// Attributes the time since the last acknowledgement to limits. `more` tells whether the stack
+    /// had more to send.
     fn settle(&mut self, more: bool) {
         let [full, receiver, open, writing] =
             [&mut self.full, &mut self.receiver, &mut self.open, &mut self.open_writing]
@@ -207,9 +208,10 @@ impl State {
         }
         let Some((high, low)) = self.cut.filter(|(high, _)| after >= *high) else { return };
         self.cut = None;
-        // Undone in one step rather than grown back: from the lower half of the reduction to the
-        // whole previous window in one event. Reductions by one or two packets, as near the
-        // smallest window, do not count, because they also grow back in one event.
+        // The reduction was undone in one step rather than grown back: one event raised the window
+        // from the lower half of the reduction to the whole previous window. Reductions by one or
+        // two packets, for example near the smallest window, do not count, because they also grow
+        // back in one event.
         let large = high - low > 2 * self.packet.max(SMALLEST_PACKET);
         self.times.undone += u64::from(large && before <= low + (high - low) / 2);
     }
@@ -244,7 +246,7 @@ impl SenderWatch {
         state.established = true;
     }
 
-    /// Records that the application begins to hand a body over (`begins`), or has handed it over.
+    /// Records that the application begins to hand over a body (`begins`), or has handed it over.
     pub(super) fn writing(&self, now: Time, begins: bool) {
         let mut state = self.state.lock();
         state.advance(now, self.receive_window);
@@ -252,8 +254,8 @@ impl SenderWatch {
     }
 
     /// Returns the counts so far. The time since the last acknowledgement is included only if the
-    /// congestion window or the receive window was full: other limits are not known before the next
-    /// acknowledgement.
+    /// congestion window or the receive window was full, because any other limit is not known
+    /// before the next acknowledgement.
     pub(super) fn times(&self) -> SenderTimes {
         let mut state = *self.state.lock();
         (state.open, state.open_writing) = Default::default();
@@ -297,7 +299,7 @@ impl Observer for SenderWatch {
     fn on_congestion_event(&self, event: &CongestionEvent) {
         let mut state = self.state.lock();
         state.advance(event.now, self.receive_window);
-        // Counts in any case: BBR may keep its window.
+        // Count the event in any case, because BBR may keep its window.
         state.congested = true;
         if let fathom_cc::Cause::Loss { bytes, .. } = event.cause {
             state.on_loss(event.now, bytes);

@@ -4,19 +4,19 @@ use fathom_cc::Invalid;
 use fathom_plugin::{EnableTimestamp, Extension, Offer, ReceiveTimestamps};
 use serde::{Deserialize, Serialize};
 
-/// How requests use connections.
+/// Use of connections by requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::EnumString)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = Invalid, parse_err_fn = not_connections)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
-    /// One connection per request (HTTP/1.0 in the paper).
+    /// Each request opens a new connection (HTTP/1.0 in the paper).
     #[default]
     Fresh,
     /// A request takes an idle connection if there is one.
     Persistent,
 }
 
-/// How one-way delays are carried.
+/// Transport of one-way delays.
 #[derive(
     Clone,
     Copy,
@@ -33,29 +33,30 @@ pub enum Connections {
 #[strum(serialize_all = "kebab-case", parse_err_ty = Invalid, parse_err_fn = not_timestamps)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timestamps {
-    /// SYNC_TIMESTAMP next to ACK frames; the sender derives the delay.
+    /// SYNC_TIMESTAMP frames next to ACK frames. The sender derives the delay.
     #[default]
     Lean,
-    /// SYNC_TIMESTAMP on every packet; the receiver measures and echoes the delay (Sync-TCP §3.2).
+    /// SYNC_TIMESTAMP frames on every packet. The receiver measures the delay and echoes it
+    /// (Sync-TCP §3.2).
     Paper,
-    /// TIMESTAMP of draft-huitema-quic-ts next to ACK frames, without SYNC_TIMESTAMP.
+    /// TIMESTAMP frames of draft-huitema-quic-ts next to ACK frames, without SYNC_TIMESTAMP.
     Timestamp,
-    /// ACK_RECEIVE_TIMESTAMPS of draft-ietf-quic-receive-ts: ACK frames contain the arrival time of
-    /// the newest packet.
+    /// ACK_RECEIVE_TIMESTAMPS frames of draft-ietf-quic-receive-ts. They contain the arrival time
+    /// of the newest packet.
     Receive,
     /// One-way delays are not carried: no extension is offered.
     Off,
 }
 
-/// Whether endpoints send through a shaping socket.
+/// Use of a shaping socket by the endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::EnumString)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = Invalid, parse_err_fn = not_shaping)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shaping {
-    /// If the controller needs it.
+    /// Endpoints use a shaping socket if the controller needs it.
     #[default]
     Auto,
-    /// Never.
+    /// Endpoints never use a shaping socket.
     Off,
 }
 
@@ -63,19 +64,19 @@ pub enum Shaping {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::Display)]
 #[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = not_resume)]
 pub enum Resume {
-    /// None: every handshake is a full one, and servers send no tickets.
+    /// No resumption. Every handshake is a full one, and servers send no tickets.
     #[default]
     None,
-    /// Resumes the session (RFC 8446 §2.2): no certificate, and requests after the handshake's
-    /// round trip.
+    /// Session resumption (RFC 8446 §2.2) with requests after the handshake's round trip. The
+    /// handshake has no certificate.
     #[strum(serialize = "1rtt")]
     OneRtt,
-    /// Resumes the session and sends requests with the first packets (RFC 9001 §4.6).
+    /// Session resumption with requests in the first packets (RFC 9001 §4.6).
     #[strum(serialize = "0rtt")]
     ZeroRtt,
 }
 
-/// How connections of pages and web traffic resume TLS sessions.
+/// Resumption of TLS sessions by connections of pages and web traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resumption {
     /// Use of a ticket by a client.
@@ -84,21 +85,21 @@ pub struct Resumption {
     pub tickets: f64,
 }
 
-/// How the frames of live media are carried.
+/// Transport of the frames of live media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::Display)]
 #[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = not_transport)]
 pub enum MediaTransport {
-    /// Each frame on a stream of its own, as a response: lost data are retransmitted.
+    /// Each frame is a response on a stream of its own. Lost data are retransmitted.
     #[default]
     Stream,
-    /// In DATAGRAM frames (RFC 9221): lost data are not retransmitted.
+    /// Frames travel in DATAGRAM frames (RFC 9221). Lost data are not retransmitted.
     Datagram,
 }
 
 impl Default for Resumption {
     /// Returns no resumption. If a workload turns it on, 40% of the connections hold a ticket,
-    /// because Cloudflare counted this fraction of resumed connections over its sites (Introducing
-    /// Zero Round Trip Time Resumption, 2017).
+    /// because Cloudflare observed this fraction of resumed connections across its sites
+    /// (Introducing Zero Round Trip Time Resumption, 2017).
     fn default() -> Self {
         Self { resume: Resume::None, tickets: 0.4 }
     }

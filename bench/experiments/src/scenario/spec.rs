@@ -27,8 +27,8 @@ use values::{parse_mix, parse_stop, read_toml};
 pub struct ScenarioSpec {
     /// End of the run: a number of responses such as `250000 responses`, or a time such as `100s`.
     pub stop: String,
-    /// End of the warm-up: nothing that happens before this time is counted. Only for runs that end
-    /// at a time.
+    /// End of the warm-up. Events before this time are not counted. Only runs that end at a time
+    /// have a warm-up.
     #[serde(default = "zero")]
     pub warm_up: String,
     /// Stack of both ends.
@@ -40,8 +40,9 @@ pub struct ScenarioSpec {
     /// Extension that carries one-way delays.
     #[serde(default)]
     pub timestamps: Timestamps,
-    /// `auto`: controllers that set packet sizes or delay packets send through a shaping socket, on
-    /// stacks that need one (quinn, noq). `off`: only what the stacks do by themselves.
+    /// Use of a shaping socket. `auto`: controllers that set packet sizes or delay packets send
+    /// through a shaping socket, on stacks that need one (quinn, noq). `off`: packets leave as the
+    /// stacks themselves send them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shaping: Shaping,
     /// Whether QUIC endpoints begin with packets of 1200 bytes and discover how large a packet the
@@ -62,7 +63,7 @@ pub struct ScenarioSpec {
     /// Packet-level background traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<BackgroundSpec>,
-    /// Data that are kept in addition to counts.
+    /// Data to keep in addition to counts.
     #[serde(default)]
     pub keep: KeepSpec,
 }
@@ -103,7 +104,7 @@ pub struct TrafficSpec {
     /// TCP settings, if the stack is `tcp` and they differ from the scenario's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSpec,
-    /// Router of the servers; bodies travel from here, except uploads.
+    /// Router of the servers. Response bodies start here; upload bodies end here.
     pub from: String,
     /// Router of the clients.
     pub to: String,
@@ -114,7 +115,7 @@ pub struct TrafficSpec {
     /// - `flows:N`: N downloads that outlast the run, or `flows:NxSIZE`. Their starts can be
     ///   spread, and the first can wait: `flows:100@2s`, `flows:1 after 20s`.
     /// - `bulk:COUNTxSIZE@INTERVAL`: downloads that start one after the other.
-    /// - `uploads:COUNTxSIZE@INTERVAL`: the same, with bodies from clients to servers.
+    /// - `uploads:COUNTxSIZE@INTERVAL`: uploads that start one after the other.
     /// - `pages:RATE/s`: page views per second; `pages:60% of 10Mbps`: the number of page views
     ///   that fills this fraction of a link. Pages can have given objects,
     ///   `pages:1/s with 20kB,4x50kB`, or objects of random sizes,
@@ -125,7 +126,7 @@ pub struct TrafficSpec {
     pub workload: String,
     /// A controller, or several with their percentages: `reno`, `20% sync + 80% reno`.
     pub controller: String,
-    /// `fresh`: a connection per request. `persistent`: requests reuse idle connections.
+    /// `fresh`: each request has its own connection. `persistent`: requests reuse idle connections.
     #[serde(default, skip_serializing_if = "is_default")]
     pub connections: Connections,
     /// Whether servers of web traffic think before they respond (PackMime's server delay).
@@ -134,8 +135,8 @@ pub struct TrafficSpec {
     /// Access links of the group's hosts, if they differ from the topology's.
     #[serde(default)]
     pub access: AccessSpec,
-    /// Whether the clients' packets, mostly acknowledgements, use the links of the way back. If
-    /// `false`, these packets only take the delays of the links.
+    /// Whether the clients' packets, which are mostly acknowledgements, queue at the links of the
+    /// way back. If `false`, these packets only take the delays of these links.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub acks_queue: bool,
     /// Size of a full packet on the wire in bytes.
@@ -147,23 +148,23 @@ pub struct TrafficSpec {
     /// Largest drift of a client's clock in microseconds per second.
     #[serde(default)]
     pub drift: u32,
-    /// How the clients misreport time so that servers send more: `empty-queue`, `slow-clock` or
-    /// another of [`MISREPORTS`](crate::stack::MISREPORTS).
+    /// Way in which the clients misreport time so that servers send more: `empty-queue`,
+    /// `slow-clock` or another of [`MISREPORTS`](crate::stack::MISREPORTS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misreport: Option<String>,
     /// Number of parallel streams that carry a body, 1 by default. quinn and noq close a connection
-    /// whose receiver has more than 1024 gaps in a stream, which fast flows behind deep queues
-    /// reach. quiche has no such limit.
+    /// whose receiver has more than 1024 gaps in a stream, and fast flows behind deep queues reach
+    /// this number. quiche has no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
     /// Arrivals of web requests: `packmime`, in the bursts of the model, or `poisson`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub arrivals: Arrivals,
-    /// For pages: whether clients send the urgency of objects and servers send urgent objects first
+    /// Whether clients of pages send the urgency of objects and servers send urgent objects first
     /// (RFC 9218); `true` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priorities: Option<bool>,
-    /// For pages: maximum number of requests that a client has open at once; 100 by default.
+    /// Maximum number of requests that a client of pages has open at once; 100 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
     /// Time that a user waits for a response (or page view) from the start of the request, such as
@@ -179,7 +180,8 @@ pub struct TrafficSpec {
     pub counted: bool,
 }
 
-/// A group without a name, routers, workload and controller; all other fields as if left out.
+/// A group without a name, routers, workload and controller. All other fields have the values that
+/// apply if the fields are left out.
 impl Default for TrafficSpec {
     fn default() -> Self {
         Self {
@@ -210,7 +212,8 @@ impl Default for TrafficSpec {
     }
 }
 
-/// Background traffic that loads links: packet-level senders instead of hundreds of connections.
+/// Background traffic that loads links. It consists of packet-level senders, which cost less than
+/// hundreds of connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BackgroundSpec {
@@ -231,30 +234,30 @@ pub struct BackgroundSpec {
     /// Largest window of a web user in packets, or `none`.
     #[serde(default = "none")]
     pub max_window: String,
-    /// Round-trip delay that a flow adds to the delay of the links, or a range of it.
+    /// Round-trip delay that a flow adds to the delay of the links, or a range of such delays.
     #[serde(default = "zero")]
     pub rtt: String,
 }
 
-/// Access links. Fields that are left out are the topology's.
+/// Access links. The topology determines the fields that are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AccessSpec {
     /// Number of hosts on each side.
     pub hosts: Option<u32>,
-    /// Rate of each host's link, or `RATE/flows`: divided by the number of the group's flows.
+    /// Rate of each host's link. `RATE/flows` is divided by the number of the group's flows.
     pub rate: Option<String>,
     /// Propagation delay, or a range such as `1ms..2.5ms` with a random value for each host.
     pub delay: Option<String>,
     /// Queue in front of each host's link.
     pub queue: Option<String>,
-    /// Links that queue: `both`, `outbound` (links from hosts) or `none`. The others only add a
-    /// fixed delay.
+    /// Access links that have a queue: `both`, `outbound` (links from hosts) or `none`. All other
+    /// access links only add a fixed delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<AccessQueues>,
 }
 
-/// Data that are kept in addition to counts: names of links and of groups.
+/// Data to keep in addition to counts, as names of links and of groups.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct KeepSpec {
@@ -268,12 +271,13 @@ pub struct KeepSpec {
     /// Groups whose first flow's packet delivery latency is kept (quinn, noq).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<String>,
-    /// Link whose bytes are kept by flow, in bins of 0.1 s, for fairness over time.
+    /// Link on which the bytes of each flow are kept, in bins of 0.1 s, for fairness over time.
     pub shares: Option<String>,
     /// Links whose per-packet arrival and transit times are kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<String>,
-    /// Links whose bytes are kept by the purpose of their packets; not in netem.
+    /// Links whose bytes are kept by the purpose of their packets. The netem backend does not
+    /// support this.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bytes: Vec<String>,
     /// Links whose arrivals and drops are kept over time.
@@ -317,8 +321,7 @@ fn yes() -> bool {
 impl ScenarioSpec {
     /// Parses a scenario written in TOML.
     ///
-    /// # Errors
-    /// Returns the error in the text and its line number, in one line.
+    /// Returns one line with the first error in the text and its line number.
     pub fn from_toml(text: &str) -> Result<Self, Invalid> {
         read_toml(text)
     }
@@ -331,8 +334,9 @@ impl ScenarioSpec {
         self.check_over(self.network.check()?)
     }
 
-    /// Checks every field over this chain, which the network has been checked to be. A network that
-    /// many scenarios share, perhaps with a large trace, is read once in this way.
+    /// Checks every field of the scenario over this chain, which comes from the scenario's checked
+    /// network. Many scenarios can thus share a network, perhaps with a large trace, that is read
+    /// only once.
     ///
     /// # Errors
     /// Returns an error that names the first wrong field and how to fix it.
@@ -466,7 +470,7 @@ impl NetworkSpec {
         self.chain().map_err(|error| error.in_table("network"))
     }
 
-    /// Refuses those of these fields that are set, because the topology determines them.
+    /// Refuses these fields if they are set, because the topology determines their values.
     fn refuse_unused(&self, fields: &[&'static str]) -> Result<(), Invalid> {
         let values = [
             ("link", &self.link),
@@ -521,7 +525,7 @@ impl NetworkSpec {
 }
 
 /// Returns the signals that a stack delivers to a controller and the send parameters that it
-/// honours. `tcp` has the settings of TCP, if that is the stack.
+/// honours. `tcp` has the settings of TCP, for the case that the stack is TCP.
 pub(crate) fn provided(
     stack: Stack,
     timestamps: Timestamps,
@@ -617,7 +621,8 @@ impl BackgroundSpec {
 }
 
 impl AccessSpec {
-    /// Returns the access links of a group with this number of flows, if it is fixed.
+    /// Returns the access links of a group. `flows` is the group's number of flows, if this number
+    /// is fixed.
     fn check(&self, default: &Access, flows: Option<u32>) -> Result<Access, Invalid> {
         let range = self.delay.as_deref().map(parse_range).transpose();
         let queue = self.queue.as_deref().map(str::parse).transpose();

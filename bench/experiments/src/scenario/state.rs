@@ -28,12 +28,14 @@ pub type Progress = Arc<AtomicU64>;
 /// State that all tasks of a run share.
 pub(super) struct RunState {
     pub(super) sim: SimHandle,
-    /// Completed responses of counted groups at which the run ends; `None` if it ends at a time.
+    /// Completed responses of counted groups at which the run ends; `None` if the run ends at a
+    /// time.
     pub(super) wanted: Option<u64>,
-    /// Total number of requests of the counted groups, if it is fixed and sufficient for `wanted`.
+    /// Total number of requests of the counted groups, if this number is fixed and sufficient for
+    /// `wanted`.
     pub(super) requests: Option<u64>,
     pub(super) progress: Progress,
-    /// Keeps every response; `None` to keep none.
+    /// Storage for every response; `None` if responses are not kept.
     pub(super) responses: Option<SharedSpool>,
     pub(super) counted: Mutex<CountedResponses>,
     /// End of the warm-up. Only requests that begin at this time or later are counted.
@@ -48,7 +50,7 @@ pub(super) struct CountedResponses {
     pub(super) failed: u64,
 }
 
-/// Counts at the end of the warm-up, which are subtracted from those at the end of the run.
+/// Counts at the end of the warm-up, which are subtracted from the counts at the end of the run.
 #[derive(Default)]
 pub(super) struct WarmUpCounts {
     pub(super) links: HashMap<LinkId, LinkStats>,
@@ -68,12 +70,12 @@ pub(super) struct ControllerGroup {
     pub(super) stats: Mutex<RunStats>,
     /// Counters at the end of the warm-up.
     pub(super) at_warm_up: Mutex<Counters>,
-    /// Flow whose sender's window is traced, once it is open.
+    /// Flow whose sender's window is traced; `None` until this flow is open.
     pub(super) traced: Mutex<Option<u32>>,
     pub(super) window: Arc<WindowTrace>,
     /// Maximum number of bytes that a receiver accepts, if the stack is TCP and has a limit.
     pub(super) receive_window: Option<u64>,
-    /// Outcome of the traced response, once it is complete.
+    /// Outcome of the traced response; `None` until this response is complete.
     pub(super) traced_end: Mutex<Option<TracedOutcome>>,
 }
 
@@ -89,9 +91,9 @@ pub(super) struct RunStats {
     pub(super) live: Vec<LiveStream>,
     /// Failed requests that began after the warm-up.
     pub(super) failed: u64,
-    /// Failed requests whose user gave up.
+    /// Requests that failed because the user gave up.
     pub(super) abandoned: u64,
-    /// Failed requests whose connection timed out.
+    /// Requests that failed because their connection timed out.
     pub(super) timed_out: u64,
     /// Failed requests that began after the warm-up, by reason.
     pub(super) failures: FailureReasons,
@@ -113,8 +115,8 @@ pub(super) struct RunStats {
 pub(super) struct FailureReasons(BTreeMap<String, u64>);
 
 impl FailureReasons {
-    /// Maximum number of distinct reasons. Stacks have few, but texts that differ in every request
-    /// must not fill the memory.
+    /// Maximum number of distinct reasons. Stacks have few reasons, but texts that differ in every
+    /// request must not fill the memory.
     const MOST: usize = 16;
     const OTHER: &str = "other reasons";
 
@@ -161,7 +163,7 @@ impl ControllerGroup {
         watch
     }
 
-    /// Calls `tell` with the observer of this flow's sender, if there is one.
+    /// Calls `tell` with the observer of this flow's sender, if the sender has an observer.
     pub(super) fn with_watch(&self, flow: Option<u32>, tell: impl FnOnce(&SenderWatch, Time)) {
         let watch = flow.and_then(|flow| self.stats().watches.get(&flow).cloned());
         if let Some(watch) = watch {
@@ -220,7 +222,7 @@ impl ControllerGroup {
         });
     }
 
-    /// Keeps a response as a row, if the run keeps rows.
+    /// Keeps a response as a row if the run keeps single responses.
     pub(super) fn keep_row(
         &self,
         kind: ResponseKind,
@@ -256,7 +258,7 @@ impl ControllerGroup {
         let mut counted = self.state.counted.lock();
         *if done { &mut counted.completed } else { &mut counted.failed } += 1;
         self.state.progress.store(counted.completed, Ordering::Relaxed);
-        // A run with a fixed number of requests ends when none of them is open.
+        // A run with a fixed number of requests ends when no request is open.
         let all = self
             .state
             .requests

@@ -14,7 +14,7 @@ use super::error::InField;
 use crate::tcp::TcpSettings;
 
 /// TCP settings as written in a scenario or in a group of its traffic. The group's settings take
-/// precedence. Settings that both leave out are those of Linux today.
+/// precedence. Settings that neither the group nor the scenario gives are those of current Linux.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpSpec {
@@ -51,18 +51,19 @@ pub struct TcpSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accurate_ecn: Option<bool>,
     /// Whether retransmissions are ECN-capable, as in ns-2; `false` by default. RFC 3168 §6.1.5
-    /// forbids it.
+    /// forbids ECN-capable retransmissions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn_retransmissions: Option<bool>,
-    /// Replaces the retransmission timeout by QUIC's probe timeout with this number of probes, 1 or
-    /// 2 (RFC 9002 §6.2). Requires `sack`.
+    /// Number of probes, 1 or 2, if QUIC's probe timeout replaces the retransmission timeout
+    /// (RFC 9002 §6.2). Requires `sack`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probes: Option<u32>,
-    /// Bytes of a handshake's packets on the wire; 40 by default, 1228 in QUIC (RFC 9000 §14.1).
+    /// Size on the wire of each packet of the handshake, in bytes; 40 by default, 1228 in QUIC
+    /// (RFC 9000 §14.1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake: Option<u16>,
-    /// If set, connections close as in QUIC: by one packet that is not retransmitted, or after this
-    /// time without a packet (RFC 9000 §10). By default, they end with FINs.
+    /// Idle timeout, if connections close as in QUIC: by one packet that is not retransmitted, or
+    /// after this time without a packet (RFC 9000 §10). By default, connections end with FINs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
     /// Growth of the window: by the acknowledged bytes (`bytes`, the default), or by at most one
@@ -168,7 +169,7 @@ impl TcpSpec {
     }
 }
 
-/// Parses the time in a field, or its default, and refuses times that no sender uses.
+/// Parses the time in a field, or the field's default. Refuses times that no sender uses.
 fn time(field: &'static str, text: Option<&str>, default: &str) -> Result<Duration, Invalid> {
     let text = text.unwrap_or(default);
     let time = parse_duration(text).in_field(field)?;

@@ -26,8 +26,8 @@ use crate::stack::{BoxFuture, Client, Connector, Host, ReportSender};
 /// The clients of a group.
 #[derive(Clone)]
 pub(super) struct Clients {
-    /// Endpoints of the connections with each controller, and the cumulative fraction of
-    /// connections up to and including them.
+    /// Endpoints of the connections, by controller, each with the cumulative fraction of
+    /// connections up to and including those of this controller.
     pub(super) parts: Arc<[(f64, Endpoints)]>,
     pub(super) seed: u64,
     /// Whether connections have the model's delays in addition to those of their path.
@@ -40,12 +40,12 @@ pub(super) struct Clients {
     pub(super) traced: Option<usize>,
     /// Number of the request whose flow's drops are recorded.
     pub(super) watched: Option<usize>,
-    /// Receives the first flow's datagrams.
+    /// Recorder of the first flow's datagrams, if they are kept.
     pub(super) tap: Option<Arc<Mutex<dyn Tap>>>,
     /// Number of first requests to hash.
     pub(super) hashed: u64,
     pub(super) workload: Workload,
-    /// End of the warm-up. Earlier page views are not counted.
+    /// End of the warm-up. Page views that begin earlier are not counted.
     pub(super) since: Time,
     pub(super) requests: Arc<Mutex<StableHash>>,
 }
@@ -53,8 +53,9 @@ pub(super) struct Clients {
 /// Endpoints of the connections with one controller.
 pub(super) struct Endpoints {
     pub(super) part: Arc<ControllerGroup>,
-    /// Connectors, and the paths of the group's hosts, which connections take in turn. There is one
-    /// pair for each drift of a clock, and each connection takes a random pair.
+    /// Connectors of the endpoints, each with the paths of the group's hosts, which connections
+    /// take in turn. There is one entry for each drift of a clock, and each connection takes a
+    /// random entry.
     pub(super) ends: Vec<(Arc<dyn Connector>, Vec<GroupId>)>,
     /// Idle connections; `None` if every request has a connection of its own.
     pub(super) idle: Option<IdlePool>,
@@ -105,7 +106,7 @@ impl Clients {
         endpoints.part.record_outcome(request.start, outcome);
     }
 
-    /// Makes one request, on a connection of its own or on an idle one.
+    /// Makes one request, on a new connection or on an idle one.
     async fn get(
         &self,
         endpoints: &Endpoints,
@@ -210,13 +211,13 @@ impl Clients {
     }
 }
 
-/// Returns a number from 0 to below 1 that is a function of these words.
+/// Returns a number of at least 0 and less than 1 that depends only on these words.
 fn fraction(words: &[u64]) -> f64 {
     (mix(words) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Bytes of a response or a request besides its body: HTTP/3 header, frames and settings, and the
-/// QUIC frames of a connection.
+/// Bytes of a response or a request in addition to its body: HTTP/3 header, frames and settings,
+/// and the QUIC frames of a connection.
 const HTTP_BYTES: u64 = 100;
 
 /// Announces a response and a request of these sizes on a flow, for links that keep bytes by
@@ -300,7 +301,7 @@ pub(super) struct Servers(pub(super) Arc<ControllerGroup>);
 impl Host for Servers {
     fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>> {
         let mut traced = self.0.traced.lock();
-        // Only once, because later connections may get the same number.
+        // Trace the flow only once, because later connections may get the same number.
         let follow = traced.take_if(|traced| Some(*traced) == flow).is_some();
         let trace = follow.then(|| Arc::clone(&self.0.window));
         let Some(flow) = flow else { return trace.map(|trace| trace as Arc<dyn Observer>) };

@@ -1,5 +1,5 @@
-//! Options that scenarios set and that have no effect in any of them. Comparisons and studies refuse
-//! such options: a result that looks as if an option had been obeyed misleads.
+//! Options that scenarios set but that have no effect in any of them. Comparisons and studies
+//! refuse such options, because a result that seems to obey an ignored option is misleading.
 //!
 //! | option | used by | not used by |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | event `mtu:` of a full datagram or more, `blackout:0s`, `hold:0s` | | any |
 //! | a media deadline above the one-way delay | every path | |
 //!
-//! An event that comes after the end of a run is known only after the run; reports name it.
+//! An event after the end of a run can be detected only after the run. Reports then name the event.
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ use crate::stack::{Controller, Stack};
 /// An option that a scenario sets.
 struct SetOption<'a> {
     option: Opt<'a>,
-    /// Why the option has no effect in this scenario.
+    /// Effect of the option: `Ok` if it has one in this scenario, otherwise the reason why not.
     effect: Result<(), NoEffect>,
 }
 
-/// Identifies an option across scenarios.
+/// Identity of an option across scenarios.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opt<'a> {
     /// A field.
@@ -46,13 +46,14 @@ enum NoEffect {
     OnlyNative(Timestamps),
     /// No stack of the scenario has the setting in this field.
     OnlyTcp(&'static str),
-    /// Reordering in this field lets packets skip a delay, and there is none.
+    /// Reordering in this field lets packets skip a delay, but the path has no delay.
     NothingToSkip(&'static str),
-    /// Every datagram of the traffic, of at most this many bytes, passes after the event.
+    /// Every datagram of the traffic passes after the event. The largest datagram has this many
+    /// bytes.
     AllPass(PathEvent, u16),
     /// The event has a duration of zero.
     NoTime(PathEvent),
-    /// The propagation delay is as long as the deadline of the media, or longer.
+    /// The propagation delay is at least as long as the deadline of the media.
     AlwaysLate { deadline: Duration, delay: Duration },
 }
 
@@ -100,8 +101,8 @@ impl NoEffect {
     }
 }
 
-/// Refuses options that have no effect in any of these scenarios that sets them. `path` is the name
-/// of the path in messages.
+/// Refuses an option if it has no effect in any of the scenarios that set it. `path` is the name of
+/// the path in messages.
 ///
 /// # Errors
 /// Returns an error that names the first such option and what to write instead.
@@ -147,7 +148,7 @@ fn effect(has_effect: bool, otherwise: NoEffect) -> Result<(), NoEffect> {
     if has_effect { Ok(()) } else { Err(otherwise) }
 }
 
-/// An encoding of one-way delays is used unless every controller is a stack's own.
+/// Checks the encoding of one-way delays. It is used unless every controller is a stack's own.
 fn timestamps(scenario: &Scenario) -> SetOption<'_> {
     let mut controllers = scenario.traffic.iter().flat_map(|traffic| &traffic.mix);
     let any_ours = controllers.any(|(_, c)| !matches!(c, Controller::Native(_)));
@@ -155,7 +156,7 @@ fn timestamps(scenario: &Scenario) -> SetOption<'_> {
     SetOption { option: Opt::Field("timestamps"), effect }
 }
 
-/// Settings of QUIC stacks are used unless only TCP runs.
+/// Checks a setting of QUIC stacks. It is used unless only TCP runs.
 fn quic_setting<'a>(scenario: &'a Scenario, field: &'static str) -> SetOption<'a> {
     let any_quic = scenario.traffic.iter().any(|traffic| traffic.stack != Stack::Tcp);
     SetOption { option: Opt::Field(field), effect: effect(any_quic, NoEffect::OnlyTcp(field)) }
@@ -168,7 +169,8 @@ fn largest_datagram(scenario: &Scenario) -> u16 {
     traffic.chain(background).max().unwrap_or_default()
 }
 
-/// Reordering is used if there is a delay that a packet can skip, or a distance.
+/// Checks reordering. It has an effect if packets can skip a delay, or if it is given as a
+/// distance.
 fn reorder<'a>(field: &'static str, way: &DirectedPath) -> Option<SetOption<'a>> {
     let reorder = way.impairments.reorder;
     let reorders = reorder.distance.is_some() || !way.delay.is_zero();
@@ -176,7 +178,7 @@ fn reorder<'a>(field: &'static str, way: &DirectedPath) -> Option<SetOption<'a>>
     (reorder.part > 0.0).then_some(SetOption { option: Opt::Field(field), effect })
 }
 
-/// Events that may touch no packet.
+/// Checks an event that may affect no packet.
 fn event<'a>(event: PathEvent, datagram: u16) -> Option<SetOption<'a>> {
     let effect = match event {
         PathEvent::Mtu { payload, .. } => {
@@ -190,7 +192,8 @@ fn event<'a>(event: PathEvent, datagram: u16) -> Option<SetOption<'a>> {
     Some(SetOption { option: Opt::Event(event), effect })
 }
 
-/// A deadline of media can be met if it is above the propagation delay from servers to clients.
+/// Checks a media deadline. It can be met if it is above the propagation delay from servers to
+/// clients.
 fn deadline<'a>(scenario: &Scenario, traffic: &'a Traffic) -> Option<SetOption<'a>> {
     let deadline = traffic.workload.model().deadline()?;
     let chain = &scenario.chain;

@@ -1,8 +1,8 @@
 //! The laboratory's TLS in BoringSSL, with the identity, group and kind of signature of the other
 //! stacks ([`crate::http::Identity`]).
 //!
-//! BoringSSL does not let an application choose TLS 1.3 suites. With AES in hardware, it takes
-//! AES-128-GCM, as the other stacks do. The tags of other suites have the same size.
+//! BoringSSL does not let an application choose TLS 1.3 suites. With AES in hardware, it uses
+//! AES-128-GCM, as the other stacks do. Other suites have authentication tags of the same size.
 
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
@@ -17,8 +17,9 @@ use fathom_stacks::{BoringTls, SetupError};
 use super::Side;
 use crate::http::{ALPN, Identity};
 
-/// PKCS #8 header (RFC 5958, version 0) in front of the 32 bytes of an Ed25519 key (RFC 8410 §7).
-/// BoringSSL does not read the version with a public key, which other libraries write.
+/// PKCS #8 header (RFC 5958, version 0) in front of the 32 bytes of an Ed25519 key
+/// (RFC 8410 §7). Other libraries write the version that includes a public key, which BoringSSL
+/// does not read.
 const PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
 /// Returns the TLS configuration of one side.
@@ -67,7 +68,8 @@ fn client(identity: &Identity) -> Result<SslContextBuilder, ErrorStack> {
 fn context() -> Result<SslContextBuilder, ErrorStack> {
     let mut context = SslContext::builder(SslMethod::tls())?;
     context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
-    // BoringSSL's default group is post-quantum, with three times the work and 1 kB more each way.
+    // BoringSSL's default group is post-quantum. It takes three times the work and adds 1 kB in
+    // each direction.
     context.set_curves_list("X25519")?;
     context.set_options(SslOptions::NO_TICKET);
     Ok(context)

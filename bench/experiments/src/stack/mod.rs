@@ -39,16 +39,16 @@ use crate::tcp::TcpSettings;
 /// UDP payload of a full packet in bytes. With [`fathom_netsim::sim::WIRE_OVERHEAD`], the packet
 /// has the paper's 1420 bytes (Sync-TCP §4.4).
 pub const DATAGRAM: u16 = 1392;
-/// Bytes of a packet that are not stream data, to convert the paper's window in packets into flow
-/// control in bytes: 1 + 8 + 2 bytes of short header, 16 bytes of tag, about 8 bytes of STREAM
-/// frame header.
+/// Bytes of a packet that are not stream data: 1 + 8 + 2 bytes of short header, 16 bytes of tag,
+/// and about 8 bytes of STREAM frame header. This number converts the paper's window in packets
+/// into flow control in bytes.
 const PACKET_OVERHEAD: u64 = 35;
 /// Send buffer in bytes of a sender without a limit: 20 times the data of 400 ms at 1 Gbps, so that
-/// data behind a packet that is lost several times do not fill it. Synthetic bodies are not copied:
-/// 1 GiB of them takes 0.5 MB, which bounds the memory of a body that never ends.
+/// data behind a packet that is lost several times do not fill the buffer. Synthetic bodies are not
+/// copied. 1 GiB of them takes 0.5 MB of memory, so even an endless body needs little memory.
 const UNLIMITED_BUFFER: u64 = 1 << 30;
-/// Packets of a stream that a receiver may hold out of order before quinn or noq may close the
-/// connection: they allow 1,024 pieces.
+/// Number of packets of a stream that a receiver may hold out of order. With more packets, quinn or
+/// noq may close the connection, because they allow 1,024 pieces.
 const IN_ORDER: u32 = 1_000;
 /// Default idle timeout of a connection. The longest base round trip is over 9 s in the paper and
 /// over 12 s in the model.
@@ -73,7 +73,7 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) shaping: bool,
     /// Largest window of a sender, which the receiver's flow control enforces.
     pub(crate) max_window: MaxWindow,
-    /// Flow control window in bytes if there is no limit.
+    /// Flow control window in bytes of a sender without a limit.
     pub(crate) beyond_the_path: u64,
     /// Number of streams that share a connection's window evenly, at least 1.
     pub(crate) streams: u32,
@@ -85,31 +85,31 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) mtu_discovery: bool,
     /// Settings of TCP; unused on QUIC stacks.
     pub(crate) tcp: TcpSettings,
-    /// If connections carry DATAGRAM frames (RFC 9221), the number of bytes that a sender buffers
-    /// at most; it drops the oldest ones.
+    /// Maximum number of bytes of DATAGRAM frames (RFC 9221) that a sender buffers; beyond this
+    /// number, it drops the oldest frames. `None` if connections carry no DATAGRAM frames.
     pub(crate) datagrams: Option<usize>,
     /// Whether every connection makes only one request.
     pub(crate) one_request: bool,
     /// Whether bodies travel from clients to servers, so that the senders of interest are the
     /// clients.
     pub(crate) uploads: bool,
-    /// Whether connections carry many requests at once. They then use the transport whose streams
-    /// cost least and have priorities (RFC 9218).
+    /// Whether connections carry many requests at once. They then use the transport that has
+    /// priorities (RFC 9218) and the lowest CPU cost per stream.
     pub(crate) concurrent: bool,
     /// Idle timeout of a connection.
     pub(crate) idle: Duration,
     /// Clock of the client's timestamps.
     pub(crate) clock: ClientClock,
-    /// Seed of all random numbers in the endpoints; the seeds of client and server differ in one
-    /// byte.
+    /// Seed of all random numbers in the endpoints. The seeds of the client and the server differ
+    /// in one byte.
     pub(crate) seed: [u8; 32],
 }
 
 impl EndpointSettings<'_> {
     /// Returns the flow control window of a stream in bytes; `None` for the stack's default. Each
-    /// stream needs a limit of its own, because stacks do not write to streams in turn once the
-    /// send buffer is full: one of several streams could take the whole window and get too many
-    /// gaps.
+    /// stream needs its own limit, because stacks do not write to streams in turn once the send
+    /// buffer is full. Without it, one of several streams could take the whole window and get too
+    /// many gaps.
     fn stream_window(&self) -> Option<u64> {
         match self.max_window {
             MaxWindow::Unlimited => Some(self.beyond_the_path.min(UNLIMITED)),
@@ -127,8 +127,8 @@ impl EndpointSettings<'_> {
     }
 
     /// Returns the maximum number of bytes that a connection buffers for sending; `None` for the
-    /// stack's default. With a limit, this is twice the limit: more buffered data could not be sent
-    /// and would only take memory.
+    /// stack's default. If the window has a limit, the number is twice this limit. More buffered
+    /// data could not be sent and would only take memory.
     fn send_window(&self) -> Option<u64> {
         match self.max_window {
             MaxWindow::Unlimited => Some(UNLIMITED_BUFFER),
@@ -182,10 +182,10 @@ impl EndpointSettings<'_> {
 /// A client's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ClientClock {
-    /// Runs fast by this many microseconds per second, compared with the server's clock.
+    /// The clock runs fast by this many microseconds per second, compared with the server's clock.
     Drifts(i32),
-    /// Misreports time so that the server sends more. The misreporting client knows the queue of
-    /// this link.
+    /// The clock misreports time so that the server sends more. The client knows the queue of this
+    /// link.
     Misreports(ClockMisreport, LinkId),
 }
 
@@ -234,9 +234,10 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Opens connections to the server of a flow.
 pub(crate) trait Connector: Send + Sync {
-    /// Opens a connection: the handshake and the setup of HTTP/3. If `ticket`, the client holds a
-    /// session ticket, which has an effect only if the endpoints resume sessions. With early data,
-    /// the connection is open at once, and the first requests travel with the handshake.
+    /// Opens a connection: the handshake and the setup of HTTP/3. `ticket` tells whether the client
+    /// holds a session ticket, which has an effect only if the endpoints resume sessions. With
+    /// early data, the connection is open at once, and the first requests travel with the
+    /// handshake.
     fn open(
         &self,
         flow: u32,
@@ -246,10 +247,10 @@ pub(crate) trait Connector: Send + Sync {
 
 /// An open HTTP/3 connection.
 pub(crate) trait Client: Send {
-    /// Fetches a body: see [`crate::http::Requests::get`].
+    /// Fetches a body on one stream. See [`crate::http::Requests::get`].
     fn get(&mut self, bytes: u64, request_bytes: u64) -> BoxFuture<'_, Result<Fetched, HttpError>>;
-    /// Fetches a body over several parallel streams: see [`crate::http::Requests::get_at_once`].
-    /// TCP has one stream and uses [`Client::get`].
+    /// Fetches a body over several parallel streams. See [`crate::http::Requests::get_at_once`].
+    /// TCP has a single stream and uses [`Client::get`].
     fn get_at_once(
         &mut self,
         bytes: u64,
@@ -258,9 +259,9 @@ pub(crate) trait Client: Send {
     ) -> BoxFuture<'_, Result<Fetched, HttpError>> {
         self.get(bytes, request_bytes)
     }
-    /// Makes a request in parallel with others: see [`crate::http::Requests::fetch`].
+    /// Makes a request in parallel with other requests. See [`crate::http::Requests::fetch`].
     fn fetch(&self, ask: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>>;
-    /// Requests a live stream: see [`crate::http::Requests::live`]. The endpoints must have
+    /// Requests a live stream. See [`crate::http::Requests::live`]. The endpoints must support
     /// datagrams.
     fn live(&self, request: LiveRequest) -> BoxFuture<'static, Result<(), HttpError>>;
     /// Returns the next datagram, or `None` if the connection is closed or the endpoints have no
@@ -279,21 +280,21 @@ pub(crate) trait Client: Send {
 struct OpenConnection<O: h3::quic::OpenStreams<Bytes>> {
     opener: O,
     requests: Requests<O>,
-    /// Reads datagrams; `None` if the endpoints have none.
+    /// Function that reads datagrams; `None` if the endpoints have no datagrams.
     datagrams: Option<ReadDatagram>,
     why_lost: WhyLost,
 }
 
-/// Returns why a connection was lost: see [`Client::lost`].
+/// Function that returns why a connection was lost. See [`Client::lost`].
 type WhyLost = Arc<dyn Fn() -> Option<Lost> + Send + Sync>;
 
-/// Replaces the error of a request by the reason why its connection was lost, if it was lost. The
+/// Replaces the error of a request by the reason why the connection was lost, if it was lost. The
 /// `h3` crate may report only that there is no connection.
 fn explained(error: HttpError, why_lost: &WhyLost) -> HttpError {
     why_lost().map_or(error, HttpError::Connection)
 }
 
-/// Reads the next datagram of a connection.
+/// Function that reads the next datagram of a connection.
 type ReadDatagram = Box<dyn Fn() -> BoxFuture<'static, Option<Bytes>> + Send>;
 
 impl<O> Client for OpenConnection<O>
@@ -346,14 +347,15 @@ where
 pub(crate) trait Host: Send + Sync + 'static {
     /// Returns the observer of the sender of this flow's connection.
     fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>>;
-    /// Registers a sender when its connection begins. Returns the number with which to end it.
+    /// Registers a sender when its connection begins. Returns the number by which the sender is
+    /// ended later.
     fn began(&self, sender: Arc<dyn ReportSender>) -> u64;
     /// Ends the sender with this number.
     fn ended(&self, id: u64);
     /// Records that the handshake of this flow's connection is complete at its sender.
     fn established(&self, flow: Option<u32>);
     /// Records that the sender's application begins to hand a body to the stack (`begins`), or that
-    /// the stack has taken all of it.
+    /// the stack has taken the whole body.
     fn writing(&self, flow: Option<u32>, begins: bool);
     /// Waits before a response: for the server's delay, or until the time in the request, if any.
     fn think(&self, flow: Option<u32>, not_before: Option<Time>) -> BoxFuture<'_, ()>;
@@ -362,7 +364,7 @@ pub(crate) trait Host: Send + Sync + 'static {
 /// Both ends of a group's connections.
 pub(crate) struct EndpointPair {
     pub(crate) connector: Arc<dyn Connector>,
-    /// Accepts and serves connections while it is polled.
+    /// Future that accepts and serves connections while it is polled.
     pub(crate) accept: BoxFuture<'static, ()>,
 }
 

@@ -78,10 +78,10 @@ fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T
 struct Opener<E> {
     endpoint: E,
     sim: SimHandle,
-    /// Observes the clients' senders, if bodies travel from clients.
+    /// Observer of the clients' senders, if bodies travel from clients.
     senders: Option<Arc<dyn Host>>,
     transport: Transport,
-    /// Sessions that clients resume.
+    /// Sessions that clients resume; `None` if sessions are not resumed.
     sessions: Option<Arc<Sessions>>,
     /// Whether clients that hold a ticket send requests with the handshake.
     early_data: bool,
@@ -145,8 +145,8 @@ impl<E: Endpoint> Connector for Opener<E> {
     }
 }
 
-/// Returns the connection after its handshake. With `early_data`, returns it earlier if possible:
-/// on a client that holds a ticket, and on every server.
+/// Returns the connection after its handshake. With `early_data`, a server returns the connection
+/// earlier, and so does a client that holds a ticket.
 async fn established<C: Connecting>(
     connecting: C,
     early_data: bool,
@@ -160,8 +160,8 @@ async fn established<C: Connecting>(
     }
 }
 
-/// Returns why a connection was lost, or `None` if an application closed it: then the application's
-/// error says more.
+/// Returns why a connection was lost. Returns `None` if an application closed the connection,
+/// because the application's error is then more specific.
 fn reason(close: Close) -> Option<Lost> {
     (close.kind != CloseKind::Application).then(|| close.into())
 }
@@ -214,10 +214,10 @@ impl Transport {
 /// Settings of a group's servers.
 #[derive(Clone, Copy)]
 struct Serving {
-    /// Whether bodies travel to the servers; their senders are then not observed.
+    /// Whether bodies travel to the servers. The servers' senders are then not observed.
     uploads: bool,
     transport: Transport,
-    /// Whether requests arrive with the handshake.
+    /// Whether requests can arrive with the handshake.
     early_data: bool,
 }
 
@@ -246,7 +246,7 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
     let Serving { uploads, transport, early_data } = serving;
     while let Some(incoming) = endpoint.accept().await {
         let flow = incoming.local_ip().and_then(flow_of);
-        // If an attempt is refused, the client reports it.
+        // If an attempt is refused, the client reports the refusal.
         let observer = if uploads { None } else { host.observer(flow) };
         let Ok(connecting) = endpoint.begin(incoming, 0, observer) else { continue };
         let id = (!uploads).then(|| {

@@ -1,4 +1,4 @@
-//! Reports of a run's senders, whether they have ended or not.
+//! Reports of a run's senders, during and after their connections.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub(crate) struct SenderStats {
     pub(crate) sent_bytes: u64,
     /// Packets declared lost.
     pub(crate) lost: u64,
-    /// Senders whose stack counts packets that were declared lost and acknowledged later, and the
-    /// number of these packets.
+    /// Number of senders whose stack counts packets that were declared lost and acknowledged later,
+    /// and the number of these packets.
     pub(crate) tell_spurious: u64,
     pub(crate) spurious: u64,
     /// Number and sum of the smoothed round-trip times.
@@ -53,7 +53,7 @@ impl SenderStats {
     }
 
     /// Returns the counts between `before` and `self`. The numbers of senders and the smoothed
-    /// round-trip times are those of `self`.
+    /// round-trip times are the values in `self`.
     fn since(&self, before: &Self) -> Self {
         Self {
             sent: self.sent - before.sent,
@@ -146,7 +146,7 @@ pub(crate) struct SenderTotals {
 }
 
 impl Senders {
-    /// Adds a sender. Returns the number with which to end it.
+    /// Adds a sender. Returns the number by which the sender is ended later.
     pub(crate) fn began(&mut self, sender: Arc<dyn ReportSender>) -> u64 {
         self.totals.began += 1;
         self.live.insert(self.totals.began, sender);
@@ -168,8 +168,8 @@ impl Senders {
         did
     }
 
-    /// Returns the totals over all senders. Ends the senders that are still sending, with their
-    /// counts so far. The sums do not depend on the order of the map.
+    /// Returns the totals over all senders. Senders that are still sending end with their counts so
+    /// far. The sums do not depend on the order of the map.
     pub(crate) fn totals(&mut self) -> SenderTotals {
         for sender in std::mem::take(&mut self.live).into_values() {
             self.totals.did.add(&sender.report());

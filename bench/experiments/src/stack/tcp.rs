@@ -71,8 +71,8 @@ struct Opener {
     host: Arc<dyn Host>,
 }
 
-/// Requests that a client has made and its server has not answered yet: bytes of the request, bytes
-/// of the response.
+/// Requests that a client has made and its server has not answered yet. Each entry has the bytes of
+/// the request and the bytes of the response.
 type Asked = Arc<Mutex<Vec<(u64, u64)>>>;
 
 impl Opener {
@@ -140,7 +140,7 @@ struct Requests {
     connection: TcpConnection,
     sim: SimHandle,
     asked: Asked,
-    /// Bytes of all responses so far.
+    /// Total bytes of all responses so far.
     got: u64,
     one_request: bool,
 }
@@ -162,7 +162,8 @@ impl super::Client for Requests {
         })
     }
 
-    /// Returns an error: a connection has one request at a time. Scenarios never ask for more.
+    /// Returns an error, because a TCP connection has one request at a time. Scenarios never ask
+    /// for more.
     fn fetch(&self, _: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>> {
         Box::pin(async {
             Err(HttpError::Connect("TCP in the laboratory has one request at a time".into()))
@@ -177,7 +178,7 @@ impl super::Client for Requests {
         Box::pin(std::future::ready(None))
     }
 
-    /// Does nothing: [`Drop`] ends the connection.
+    /// Does nothing, because [`Drop`] ends the connection.
     fn close(self: Box<Self>) {}
 }
 

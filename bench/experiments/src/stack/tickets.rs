@@ -11,10 +11,11 @@ use super::{
     BoxFuture, ClientClock, EndpointSettings, Host, ReportSender, SetupError, Stack, ends,
 };
 
-/// Number of tickets that clients hold when a run begins. Each connection that uses one ticket
-/// brings two, so the tickets last if no more than this many handshakes run at the same time.
+/// Number of tickets that clients hold when a run begins. A connection that uses one ticket brings
+/// two, so the tickets suffice if at most this many handshakes run at the same time.
 const BEFORE: usize = 256;
-/// Time limit, long enough for a handshake and [`BEFORE`] tickets over a path without a bottleneck.
+/// Time limit for obtaining the tickets. It is long enough for a handshake and [`BEFORE`] tickets
+/// over a path without a bottleneck.
 const LIMIT: Time = Time::from_millis(60_000);
 
 /// Fills the sessions of the settings' identity with the tickets of one connection, in a simulation

@@ -22,17 +22,17 @@ const CPU_PER_TCP_CONNECTION: f64 = 35e-6;
 /// CPU seconds for each packet or acknowledgement of packet-level traffic, for each link that it
 /// crosses. Measured on the same machines.
 const CPU_PER_PACKET_LEVEL_HOP: f64 = 0.4e-6;
-/// Memory in bytes of a packet-level flow and its packets in flight.
+/// Memory in bytes of a packet-level flow, including its packets in flight.
 const MEMORY_PER_PACKET_LEVEL_FLOW: f64 = 2e3;
-/// Seconds for a transfer of a web user without queueing: a handshake and the round trips of slow
-/// start.
+/// Duration in seconds of a web user's transfer without queueing: a handshake and the round trips
+/// of slow start.
 const TRANSFER: f64 = 0.5;
 
-/// Memory in bytes: of a run without connections (`MEMORY_OF_RUN`), and of each flow or each new
-/// web connection per second (`MEMORY_PER_FLOW`), because web connections linger while they close.
-/// Measured as the largest resident set of `fathom compare`: 122 MB for 400 flows of 100 kB at
-/// once, 232 MB for 400 flows of 400 kB, 75 MB for 100 flows of 400 kB, and 106 MB for 188 web
-/// connections per second.
+/// Memory in bytes of a run without connections (`MEMORY_OF_RUN`), and additional memory of each
+/// flow or of each new web connection per second (`MEMORY_PER_FLOW`). Web connections count by
+/// their rate because they linger while they close. The values come from the largest resident set
+/// of `fathom compare`: 122 MB for 400 flows of 100 kB at once, 232 MB for 400 flows of 400 kB, 75
+/// MB for 100 flows of 400 kB, and 106 MB for 188 web connections per second.
 const MEMORY_OF_RUN: f64 = 20e6;
 const MEMORY_PER_FLOW: f64 = 0.5e6;
 
@@ -45,7 +45,7 @@ pub struct Estimate {
     pub packets: f64,
     /// Connections of all groups.
     pub connections: f64,
-    /// CPU seconds on one core.
+    /// CPU time on one core in seconds.
     pub cpu_seconds: f64,
     /// Memory in bytes during the run.
     pub memory: f64,
@@ -133,8 +133,8 @@ pub(super) fn base_round_trip(s: &Scenario, t: &Traffic) -> (Duration, Duration)
     (2 * links + 4 * t.access.delay.0, 2 * links + 4 * t.access.delay.1)
 }
 
-/// Returns the rate of each group in bits per second. On each link web traffic, pages and media
-/// come first; long flows share the rest in proportion to their number.
+/// Returns the rate of each group in bits per second. On each link, web traffic, pages and media
+/// take their rates first. Long flows share the remaining rate in proportion to their numbers.
 fn group_rates(scenario: &Scenario) -> Vec<f64> {
     let bps = |link: usize| scenario.chain.links[link].rate.bits_per_sec() as f64;
     let tightest = |t: &Traffic| way(t.from, t.to).0.map(bps).fold(f64::INFINITY, f64::min);

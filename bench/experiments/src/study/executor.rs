@@ -16,15 +16,15 @@ use super::store::{BEAT, Location, Saved, Store, Stored};
 use super::study_run::{StudyRun, StudyRunResult};
 use crate::scenario::{self, Cost, Outcome, Progress, RunControl, RunError, ScenarioError};
 
-/// Time after which a process first reports its runs in progress.
+/// Time that passes before a process first reports its runs in progress.
 const FIRST_BEAT: Duration = Duration::from_secs(1);
 
 /// Options for the execution of runs.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// Number of threads; `None` is one per core.
+    /// Number of threads; `None` for one thread per core.
     pub jobs: Option<NonZero<usize>>,
-    /// Location of the results of this study; with `None`, nothing is stored and every run is
+    /// Location of the results of this study. If `None`, nothing is stored and every run is
     /// executed.
     pub results: Option<Location>,
     /// Interrupts all runs once set to `true`: runs in progress end without a result, and no other
@@ -48,7 +48,7 @@ pub enum Event<'a> {
     Broken {
         /// Location of the stored result.
         place: &'a str,
-        /// Reason.
+        /// Reason why the stored result cannot be read.
         reason: &'a str,
     },
     /// A run begins.
@@ -71,7 +71,7 @@ pub enum Event<'a> {
     Fails {
         /// Run that failed.
         run: &'a StudyRun,
-        /// Reason.
+        /// Error of the run.
         error: &'a ScenarioError,
     },
 }
@@ -81,7 +81,7 @@ pub enum Event<'a> {
 pub struct Failed {
     /// Name of the run.
     pub label: String,
-    /// Reason.
+    /// Error of the run.
     pub error: ScenarioError,
 }
 
@@ -91,7 +91,7 @@ pub struct Executed {
     /// Results of the runs that have one, in the order of the runs.
     pub results: Vec<StudyRunResult>,
     /// Runs that failed or were interrupted: their indices and errors. Runs that never began are in
-    /// neither list.
+    /// neither `results` nor `failed`.
     pub failed: Vec<(usize, ScenarioError)>,
 }
 
@@ -146,9 +146,9 @@ fn one_line(error: &std::io::Error) -> String {
 /// are executed one after the other, because they would disturb each other. Calls `watch` with
 /// every event, from several threads.
 ///
-/// # Errors
-/// Returns an error if results cannot be stored (no other run begins then), if a result differs
-/// from the stored one, or if runs failed (after the other runs are executed and stored).
+/// Returns an error if results cannot be stored, if a result differs from the stored one, or if
+/// runs failed. If results cannot be stored, no other run begins. If runs fail, the other runs are
+/// executed and stored first.
 pub fn run_study(
     runs: &[StudyRun],
     options: &RunOptions,
@@ -228,8 +228,8 @@ where
 }
 
 /// Returns the results of runs that are stored in the folder of a study, in the order of the runs.
-/// Executes and writes nothing. Skips files that are missing or unreadable; an unreadable folder
-/// has no results.
+/// Does not execute or write anything. Skips files that are missing or unreadable, and treats an
+/// unreadable folder as empty.
 pub fn stored(runs: &[StudyRun], folder: &Path) -> Vec<StudyRunResult> {
     let mut results = Vec::new();
     let read = Store::read_only(&folder.into()).and_then(|store| {
@@ -263,7 +263,7 @@ struct Work<'a> {
     in_virtual_time: Queue,
     in_real_time: Queue,
     interrupt: &'a AtomicBool,
-    /// Whether results cannot be stored, so that no other run begins.
+    /// Whether execution is over because results cannot be stored. No other run then begins.
     over: AtomicBool,
     running: RunningNow,
     /// Results by fingerprint.
@@ -306,7 +306,7 @@ impl RunningNow {
     }
 
     /// Writes the runs in progress to the store at regular intervals until all runs have ended.
-    /// Nothing is written in the first second, so short executions leave no record.
+    /// Writes nothing in the first second, so short executions leave no record.
     fn record(&self, store: &Store) {
         let (name, mut said) = (Store::beat_name(), false);
         let mut state = self.state.lock();
@@ -434,7 +434,7 @@ impl<'a> Work<'a> {
         };
         let result = match self.store.map(|store| store.save(run, &result)).transpose()? {
             Some(Saved::Other(first)) => {
-                // In real time, or with a controller without a seed, results differ each time; the
+                // In real time, or with a controller without a seed, each result is different. The
                 // first result counts.
                 if run.scenario.is_repeatable() {
                     locked(&self.differ).push(i);

@@ -181,8 +181,8 @@ fn background(s: &Scenario, b: &Background) -> String {
 }
 
 fn access_queue(access: &Access) -> String {
-    // An access queue of a million packets stands for an unlimited one, because the papers give no
-    // limit; it is not shown.
+    // An access queue of a million packets stands for an unlimited queue, because the papers give
+    // no limit. Such a queue is not shown.
     match access.queue.packet_limit(access.rate) {
         Some(n) if n >= 1_000_000 => String::new(),
         _ => format!(", {}", access.queue),
@@ -211,7 +211,7 @@ fn costs(runs: &[StudyRun], cores: usize) -> String {
     // The last run may be alone on the machine, so the total takes at least as long as the longest
     // run.
     let longest = each.iter().map(|e| e.cpu_seconds).fold(0.0, f64::max);
-    // Sum of the largest runs, one per core: the worst case.
+    // Worst case: sum of the memory of the largest runs, one per core.
     let mut memory: Vec<f64> = each.iter().map(|e| e.memory).collect();
     memory.sort_by(|a, b| b.total_cmp(a));
     let memory: f64 = memory.iter().take(cores.max(1)).sum();

@@ -12,8 +12,8 @@ use super::{StudyRun, StudyRunResult};
 pub fn late_events(runs: &[StudyRun], results: &[StudyRunResult]) -> Vec<String> {
     let ends: BTreeMap<&str, f64> =
         results.iter().map(|r| (&*r.fingerprint, r.outcome.seconds)).collect();
-    // By event: number of runs with the event, number of runs that ended before it, and duration of
-    // the longest run in seconds.
+    // Values by event: number of runs with the event, number of these runs that ended before the
+    // event, and duration of the longest run in seconds.
     let mut seen: BTreeMap<String, (usize, usize, f64)> = BTreeMap::new();
     for run in runs {
         let (Some(path), Some(&end)) = (&run.scenario.chain.path, ends.get(&*run.fingerprint))
@@ -38,8 +38,8 @@ pub fn late_events(runs: &[StudyRun], results: &[StudyRunResult]) -> Vec<String>
         .collect()
 }
 
-/// Returns the events towards clients and their times. Rate changes are read from the link, because
-/// they are part of its capacity.
+/// Returns the events of the direction towards clients, with their times. Rate changes are read
+/// from the link, because they are part of its capacity.
 fn events(way: &DirectedPath) -> Vec<(String, Duration)> {
     let steps = match &way.link {
         Some((Capacity::Steps(_, steps), _)) => &steps[..],

@@ -53,9 +53,10 @@ pub use table::table;
 pub use estimate::{Estimate, estimate};
 pub use explain::time_text;
 
-/// Version of the results, a part of every fingerprint. Raise it if a run of the same scenario and
-/// seed may have another outcome than before: results stored under an older version are then
-/// computed again. `study_run.rs` has versions for changes that affect only some runs.
+/// Version of the results, a part of every fingerprint. Raise this version if a run of the same
+/// scenario and seed may have a different outcome than before. Results stored under an older
+/// version are then computed again. `study_run.rs` has versions for changes that affect only some
+/// runs.
 pub(crate) const RESULTS_VERSION: u32 = 1;
 
 /// Returns the name of a run in messages: `flows=10, system=SDC`, or `the only run` if the study

@@ -8,7 +8,7 @@ use crate::measures::{Counted, Evidence, FailedRequests, decisive, unseeded_note
 use crate::scenario::{GroupOutcome, LinkOutcome, ResponseKind, Scenario};
 use crate::stack::Stack;
 
-/// Largest number of failures that are listed; the others are only counted.
+/// Largest number of failures that are listed. All others are only counted.
 const NAMED: usize = 8;
 
 /// Notes on the results of a study.
@@ -41,7 +41,8 @@ pub fn notes(runs: &[StudyRun], results: &[StudyRunResult]) -> Notes {
             keyed.1.first().and_then(|result| scenarios.get(&*result.fingerprint)).copied();
         let groups: BTreeSet<&String> =
             keyed.1.iter().flat_map(|result| result.outcome.groups.keys()).collect();
-        // Results contain a group with several controllers as a whole too, so skip its parts.
+        // For a group with several controllers, results also contain the whole group, so skip its
+        // parts.
         for group in groups.iter().filter(|group| !group.contains('/')) {
             let label = label(keyed.0, group, groups.len() > 1);
             let outcomes: Vec<&GroupOutcome> =
@@ -112,7 +113,8 @@ fn label(key: &BTreeMap<String, String>, group: &str, several: bool) -> String {
     }
 }
 
-/// Returns whether packets with bodies may overtake each other; `up` if bodies travel to servers.
+/// Returns whether packets with bodies may overtake each other. `up` tells whether bodies travel to
+/// servers.
 fn overtakes(scenario: &Scenario, up: bool) -> bool {
     scenario.chain.path.as_ref().is_some_and(|path| {
         let does = if up { &path.up.impairments } else { &path.down.impairments };

@@ -10,8 +10,8 @@ use fathom_netsim::hash::StableHash;
 use crate::scenario::Scenario;
 use crate::stack::Controller;
 
-/// Hash of the program's file, so that another build has other results. If the file cannot be read,
-/// the hash is random, and no stored result is reused.
+/// Hash of the program's file, so that another build does not reuse these results. If the file
+/// cannot be read, the hash is random, and no stored result is reused.
 static PROGRAM: LazyLock<u64> = LazyLock::new(|| {
     let program = std::env::current_exe().and_then(std::fs::read);
     program.map_or_else(

@@ -74,7 +74,7 @@ pub struct Study {
     pub report: ReportSpec,
     /// Number of combinations that `[[skip]]` leaves out.
     pub skipped: usize,
-    /// Number of combinations on a stack that this build lacks; they have no runs.
+    /// Number of combinations on a stack that this build lacks. These combinations have no runs.
     pub absent: usize,
     pub(super) points: Vec<Point>,
     /// Reason why [`Study::runs`] returns an error: this build lacks the stack of the study.
@@ -140,8 +140,8 @@ impl Study {
                     .collect(),
                 used: std::mem::take(&mut used),
             };
-            // Substitute in skipped combinations too: parameters that only they use count as used,
-            // and errors in them are reported.
+            // Substitute in skipped combinations, too. Parameters that only skipped combinations
+            // use then count as used, and errors in these combinations are reported.
             let spec = head.substitute(&mut variables).map_err(at_line)?;
             used = variables.used;
             if head
@@ -200,7 +200,8 @@ impl Study {
         match head.stack.map(|stack| (stack.parse::<Stack>(), stack)) {
             None => Ok(study),
             Some((Ok(stack), _)) => study.with_stack(stack),
-            // A build without the stack checks everything else; only the runs need the stack.
+            // A build without the stack checks everything except whether the runs can use the
+            // stack.
             Some((Err(e), stack)) if stack == OPTIONAL_STACK => {
                 Ok(Self { lacks: Some(format!("stack: {e}")), ..study })
             }
@@ -382,8 +383,8 @@ struct Head<'i> {
     seed: u64,
     stack: Option<String>,
     axes: Vec<Values<'i>>,
-    /// Combinations to leave out. An entry has values for some axes; a combination that has one of
-    /// the values for each of these axes is left out.
+    /// Combinations to leave out. An entry has values for some of the axes. A combination is left
+    /// out if it has one of the listed values on each of these axes.
     skips: Vec<BTreeMap<String, Vec<String>>>,
     report: ReportSpec,
     scenario: Spanned<DeTable<'i>>,
@@ -625,7 +626,7 @@ fn axis<'i>(
 }
 
 /// Returns the combinations to leave out. `flows = 100, system = "SDC"` leaves out the combinations
-/// with both values; a list of values matches any of them.
+/// with both values. A list of values matches each value in the list.
 fn skips(
     root: &DeTable<'_>,
     axes: &[Values<'_>],

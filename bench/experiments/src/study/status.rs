@@ -8,15 +8,16 @@ use super::study_run::StudyRun;
 /// State of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
-    /// Its result is stored.
+    /// The run is done: its result is stored.
     Done,
-    /// A process, `HOST-PID`, reported within the last minute that it is executing the run.
+    /// The run is in progress: within the last minute, the process `HOST-PID` reported that it is
+    /// executing the run.
     Running(String),
-    /// The last attempt failed, for this reason.
+    /// The last attempt to execute the run failed, for this reason.
     Failed(String),
-    /// The stored file is not a result of the run, for this reason.
+    /// The file stored for the run is not a result of the run, for this reason.
     Broken(String),
-    /// There is neither a result nor a report.
+    /// The run has neither a result nor a report.
     Missing,
 }
 
@@ -41,15 +42,15 @@ impl RunState {
     }
 }
 
-/// Returns the state of each run, in the order of the runs. Executes and writes nothing.
+/// Returns the state of each run, in the order of the runs. Does not execute or write anything.
 ///
-/// # Errors
-/// Returns an error if the location cannot be read. A missing folder is not an error: it has no
-/// results.
+/// # Errors Returns an error if the location cannot be read. A missing folder is not an error, but
+/// counts as a folder without results.
 pub fn status(runs: &[StudyRun], results: &Location) -> Result<Vec<RunState>, StudyError> {
     let read = || {
         let store = Store::read_only(results)?;
-        // Read reports before results, so that a run that ends in between counts as done.
+        // Read the reports before the results, so that a run that ends between the two reads counts
+        // as done.
         let reports = store.reports(runs)?;
         let mut states = Vec::with_capacity(runs.len());
         store.load(&runs.iter().collect::<Vec<_>>(), &mut |run, stored| {

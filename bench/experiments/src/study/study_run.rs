@@ -1,4 +1,4 @@
-//! Runs of a study. Each run has a fingerprint of all inputs of its outcome.
+//! Runs of a study. Each run has a fingerprint of everything that its outcome depends on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,41 +14,41 @@ use super::{RESULTS_VERSION, Study, key_text};
 use crate::scenario::{MaxWindow, Outcome, Scenario, Stop, Traffic, Workload};
 use crate::stack::Stack;
 
-/// Smallest number of responses to which a scale shortens a run.
+/// Smallest number of responses to which a scale may shorten a run.
 const FEWEST_RESPONSES: u64 = 50;
-/// Added to the version of runs that end after a number of responses: only completed responses
-/// count now. Runs without failed requests have the same outcome under both rules.
+/// Version bit of runs that end after a number of responses: only completed responses now count.
+/// Runs without failed requests have the same outcome under both rules.
 const COMPLETED_ONLY: u32 = 1 << 16;
-/// Added to the version of runs whose TCP has SACK: SACK blocks count on every ACK now, also on an
-/// ACK that is cumulative or reordered (RFC 6675 §5).
+/// Version bit of runs whose TCP has SACK: SACK blocks now count on every ACK, also on a cumulative
+/// or reordered one (RFC 6675 §5).
 const SACK_ON_EVERY_ACK: u32 = 1 << 17;
-/// Added to the version of shortened runs whose open-ended flows start over a period: the scale
-/// shortens this period too now.
+/// Version bit of shortened runs whose open-ended flows start over a period: the scale now shortens
+/// this period, too.
 const SHORTER_STARTS: u32 = 1 << 18;
-/// Added to the version of runs with uploads, or with traffic during the warm-up. Datagrams,
-/// requests, timeouts and packet-level flows now count from the end of the warm-up, as links did
-/// before. Datagrams now count in the direction of the bodies.
+/// Version bit of runs with uploads, or with traffic during the warm-up. Datagrams, requests,
+/// timeouts and packet-level flows now count from the end of the warm-up, as links already did.
+/// Datagrams now count in the direction of the bodies.
 const ALL_AFTER_WARM_UP: u32 = 1 << 21;
-/// Added to the version of runs with a QUIC stack without a window limit on the topology `path`.
-/// Flow control never limits them now; before, it limited paths with a bandwidth-delay product
-/// above 0.6 MB on quiche and above 1.25 MB on the other stacks. The networks of the papers are
-/// below these limits.
+/// Version bit of runs on the topology `path` with a QUIC stack that has no window limit. Flow
+/// control now never limits these runs. It used to limit paths with a bandwidth-delay product above
+/// 0.6 MB on quiche and above 1.25 MB on the other stacks. The networks of the papers are below
+/// these limits.
 const UNLIMITED: u32 = 1 << 20;
-/// Smallest time that counts in a run that ends at a time.
+/// Smallest counted time of a run that ends at a time.
 const SHORTEST_COUNT: Duration = Duration::from_secs(1);
 
 /// One run of a study.
 #[derive(Clone, Debug)]
 pub struct StudyRun {
-    /// Values by axis; for variants, their names.
+    /// Values by axis. The value of a variant is its name.
     pub key: BTreeMap<String, String>,
-    /// Seed of everything random.
+    /// Seed of all random numbers of the run.
     pub seed: u64,
     /// Scenario, shortened by the scale.
     pub scenario: Scenario,
-    /// Sixteen hexadecimal digits, which also name the file of the result. Two runs have the same
-    /// fingerprint if they have the same scenario, scale, seed and version of results
-    /// (`RESULTS_VERSION`) and, with user-defined controllers, the same program.
+    /// Fingerprint of sixteen hexadecimal digits, which also name the file of the result. Two runs
+    /// have the same fingerprint if they have the same scenario, scale, seed and version of results
+    /// (`RESULTS_VERSION`). With user-defined controllers, the program must be the same, too.
     pub fingerprint: String,
 }
 
@@ -64,8 +64,8 @@ impl Study {
     ///
     /// `scale` (above 0, at most 1) shortens runs for a quick look. It multiplies the end, the
     /// warm-up, the times at which flows start, and the periods of web traffic. Uploads and flows
-    /// with a size keep the period over which they start. At least 50 responses and one second
-    /// after the warm-up and the last start remain, unless the study itself has less.
+    /// with a size keep the period over which they start. At least 50 responses remain, and at
+    /// least one second after the warm-up and the last start, unless the study itself has less.
     ///
     /// # Errors
     /// Returns an error if the scale is out of range, or if this build lacks the stack of the
@@ -145,14 +145,14 @@ fn version(scenario: &Scenario) -> u32 {
     RESULTS_VERSION + completed + datagrams + unlimited + if sack { SACK_ON_EVERY_ACK } else { 0 }
 }
 
-/// Returns the resolved path for the fingerprint, because presets, traces and models may change
-/// under the same name.
+/// Returns the resolved path as text for the fingerprint, because a preset, trace or model may
+/// change without changing its name.
 fn path_text(scenario: &Scenario) -> String {
     scenario.chain.path.as_ref().map(|path| format!("{path:?}")).unwrap_or_default()
 }
 
 /// Returns the fingerprint of a run. `scenario` is written with every default, so comments, the
-/// order of fields and the use of variables have no influence.
+/// order of fields and the use of variables do not affect the fingerprint.
 fn fingerprint(scenario: &str, seed: u64, scale: f64, version: u32) -> String {
     let mut hash = StableHash::default();
     for byte in scenario.bytes() {
@@ -166,8 +166,9 @@ fn fingerprint(scenario: &str, seed: u64, scale: f64, version: u32) -> String {
 }
 
 /// A part of the runs, to share the work between machines: `2/5` is the second of five. The
-/// fingerprint of a run determines its part. Therefore more values of an axis or more seeds move no
-/// run to another machine, and one machine executes all runs with equal fingerprints.
+/// fingerprint of a run determines its part. Therefore no run moves to another machine when the
+/// study gets more seeds or more values of an axis, and the same machine executes all runs with
+/// equal fingerprints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     index: usize,
@@ -216,7 +217,7 @@ pub fn part(runs: Vec<StudyRun>, part: Part) -> Vec<StudyRun> {
     runs.into_iter().filter(|run| part.has(run)).collect()
 }
 
-/// Selects runs: by a value of an axis, `stack=quinn`, or by a fingerprint.
+/// Selector of runs: a value of an axis, such as `stack=quinn`, or a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunFilter {
     /// Runs with this value of this axis.
@@ -260,8 +261,7 @@ impl FromStr for RunFilter {
 /// Returns the selected runs: those that have one of the wanted values for each named axis and, if
 /// fingerprints are given, one of these fingerprints.
 ///
-/// # Errors
-/// Returns an error if no run has the axis, the value or the fingerprint. The error lists valid
+/// Returns an error if no run has the axis, the value or the fingerprint. The error lists the valid
 /// axes or values.
 pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, Invalid> {
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -322,11 +322,11 @@ fn check_value(runs: &[StudyRun], axis: &str, value: &str) -> Result<(), Invalid
     Ok(())
 }
 
-/// Result of a run. In virtual time it does not depend on the machine.
+/// Result of a run. In virtual time, the result does not depend on the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyRunResult {
-    /// Values by axis; for variants, their names.
+    /// Values by axis. The value of a variant is its name.
     pub key: BTreeMap<String, String>,
     /// Seed of the run.
     pub seed: u64,

@@ -1,8 +1,8 @@
-//! Substitutes the parameters of a scenario template: `$axis`, `$axis.field`, `${axis}` and
-//! `${axis.field}` in its strings; `$$` is a dollar sign.
+//! Substitution of parameters in the strings of a scenario template: `$axis`, `$axis.field`,
+//! `${axis}` and `${axis.field}`. `$$` stands for a dollar sign.
 //!
 //! A string that consists of a single variable takes the type of its value, so numbers and lists
-//! work. Substituted values are not substituted again: a dollar sign in a value stays.
+//! work. Substituted values are not searched for variables, so a dollar sign in a value stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 /// An error and its position in the text.
 #[derive(Debug)]
 pub(super) struct SpannedError {
-    /// One line that names the error and its correction.
+    /// Text of one line that names the error and the correction.
     pub(super) message: String,
     /// Range of bytes in the text of the study.
     pub(super) span: Range<usize>,
@@ -34,7 +34,7 @@ pub(super) enum AxisValue<'i> {
     Variant(String, DeTable<'i>),
 }
 
-/// Variables of one run, and those that the template uses.
+/// Variables of one run, and the variables that the template has used.
 #[derive(Debug)]
 pub(super) struct Variables<'i> {
     /// Values by axis.
@@ -216,7 +216,7 @@ fn variable(text: &str) -> Option<(Piece<'_>, &str)> {
 }
 
 /// Splits a name off the start of `text`: a letter or `_`, then letters, digits, `_` and `-`. A `-`
-/// at the end does not belong to the name. Returns `None` if there is no name.
+/// at the end does not belong to the name. Returns `None` if `text` does not start with a name.
 fn name(text: &str) -> Option<(&str, &str)> {
     if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         return None;

@@ -26,8 +26,8 @@ pub(crate) fn by_key(results: &[StudyRunResult]) -> Vec<Keyed<'_>> {
     groups
 }
 
-/// A column: its name, the key of its measure, the factor for its values, and the number of decimal
-/// places.
+/// Column of the table: its heading, the key of its measure, the factor for its values, and the
+/// number of decimal places.
 type Shown = (&'static str, &'static str, f64, usize);
 
 /// Columns for each group of traffic.
@@ -76,7 +76,7 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     columns.push(column("", "seeds", &|(_, of)| of.len().to_string()));
     let groups: BTreeSet<&String> = results.iter().flat_map(|r| r.outcome.groups.keys()).collect();
     for group in groups {
-        // Load computed in advance, independent of the network.
+        // This load is computed in advance and does not depend on the network.
         let computed = |r: &&StudyRunResult| {
             Some(r.outcome.groups.get(group)?.load.as_ref()?.computed_percent)
         };
@@ -121,19 +121,20 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     Grid { corner: String::new(), labels: vec![String::new(); rows.len()], columns }
 }
 
-/// Load computed in advance, independent of the network; it may exceed 100 %.
+/// Heading of the load that is computed in advance and does not depend on the network. This load
+/// may exceed 100 %.
 const OFFERED: &str = "load % computed";
-/// Completed responses; no column if there are none.
+/// Heading of completed responses. The column is left out if there are none.
 const RESPONSES: &str = "responses";
-/// Failed requests; no column if there are none.
+/// Heading of failed requests. The column is left out if there are none.
 const FAILED: &str = "failed";
-/// Marked packets; no column if there are none.
+/// Heading of marked packets. The column is left out if there are none.
 const MARKS: &str = "marks %";
-/// Datagrams lost in the first five seconds of connections.
+/// Heading of datagrams lost in the first five seconds of connections.
 const START_UP: &str = "start-up lost %";
 
-/// Returns the mean, with its 95 % interval if the values differ between seeds. The interval ends
-/// at the bounds of the column's measure.
+/// Returns the mean, with its 95 % interval if the values differ between seeds. The interval is
+/// clipped to the bounds of the column's measure.
 fn mean(name: &str, values: impl Iterator<Item = f64>, digits: usize) -> String {
     match Estimate::of(&values.collect::<Vec<_>>()) {
         None => NOTHING.to_owned(),

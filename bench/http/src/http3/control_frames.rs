@@ -1,4 +1,4 @@
-//! The frames of a peer's control stream, checked (RFC 9114 §7.2).
+//! Checks the frames of a peer's control stream (RFC 9114 §7.2).
 
 use std::collections::HashSet;
 
@@ -35,15 +35,15 @@ pub(super) struct ControlFrames {
 
 enum Position {
     Header,
-    /// Within a frame of this type that is collected: its bytes so far including the header, the
-    /// length of the header, and the number of missing bytes.
+    /// Within a frame of this type that is being collected: the bytes so far including the header,
+    /// the length of the header, and the number of missing bytes.
     Frame {
         kind: u64,
         frame: BytesMut,
         header: usize,
         missing: usize,
     },
-    /// Within a frame without meaning, before this many bytes.
+    /// Within a frame without meaning, of which this many bytes are left.
     Skipped(u64),
 }
 
@@ -67,7 +67,7 @@ impl ControlFrames {
                     self.position = if self.begin(header.kind, header.length)? {
                         let frame = BytesMut::from(&header.bytes[..]);
                         let header_size = header.bytes.len();
-                        // At most the limit of a SETTINGS frame.
+                        // The frame has at most the limit of a SETTINGS frame.
                         let missing = header.length as usize;
                         Position::Frame { kind: header.kind, frame, header: header_size, missing }
                     } else {
@@ -133,7 +133,7 @@ impl ControlFrames {
         }
     }
 
-    /// Handles a complete frame. Returns whether `h3` gets it.
+    /// Handles a complete frame. Returns whether the frame is passed on to `h3`.
     fn frame(&mut self, kind: u64, payload: &[u8]) -> Result<bool, PeerError> {
         if kind == frame::SETTINGS {
             return settings(payload).map(|()| true);
@@ -158,7 +158,7 @@ impl ControlFrames {
                 self.max_push_id = Some(id);
                 Ok(false)
             }
-            // Nothing was promised, neither by us nor by a server that may not push
+            // No push was promised: this end never pushes, and a server may not push to it
             // (RFC 9114 §7.2.3).
             frame::CANCEL_PUSH => Err(PeerError::connection(
                 Code::H3_ID_ERROR,

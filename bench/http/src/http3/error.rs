@@ -1,4 +1,4 @@
-//! Errors of the peer, and their scope.
+//! Errors of the peer, each with its scope: the request, the stream or the connection.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) enum PeerError {
         declared: u64,
         /// Bytes of the DATA frames so far.
         received: u64,
-        /// Whether the body is complete.
+        /// Whether the stream has ended, so that no more bytes of the body follow.
         over: bool,
     },
     /// The header or trailer fields take more bytes than this limit (RFC 9114 §4.2.2).
@@ -57,15 +57,15 @@ impl PeerError {
         }
     }
 
-    /// Returns whether the connection is over, not only the stream.
+    /// Returns whether the error ends the whole connection rather than only the stream.
     pub(crate) const fn ends_connection(&self) -> bool {
         matches!(self, Self::Connection(..))
     }
 
     /// Returns the peer's error that caused an error of `h3`, if there is one.
     pub(crate) fn of(error: &StreamError) -> Option<&Self> {
-        // A feature of `h3`, which other crates of a build may enable, decides whether the variants
-        // can be matched without `..`.
+        // Whether the variants can be matched without `..` depends on a feature of `h3`, which
+        // other crates of a build may enable.
         match error {
             StreamError::Undefined(error, ..) => error.downcast_ref(),
             StreamError::ConnectionError(

@@ -20,18 +20,19 @@ pub(super) enum Section {
     Trailers,
 }
 
-/// Contents of a well-formed section that matter for its message.
+/// Contents of a well-formed section that affect the handling of its message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Length of the body in bytes. `None` without a `content-length`, or with an invalid one; a
-    /// request with an invalid one gets a response that says so.
+    /// Length of the body in bytes. `None` if `content-length` is missing or invalid. A request
+    /// with an invalid `content-length` gets a response that says so.
     pub(super) content_length: Option<u64>,
     /// Status of a response.
     status: Option<u16>,
 }
 
 impl Found {
-    /// Returns whether another header follows (RFC 9110 §15.2).
+    /// Returns whether another header follows this one, as after interim responses
+    /// (RFC 9110 §15.2).
     pub(super) fn is_interim(&self) -> bool {
         self.status.is_some_and(|status| status < 200)
     }
@@ -39,9 +40,8 @@ impl Found {
 
 /// Checks the field section of a HEADERS frame, whose fields may take `limit` bytes.
 ///
-/// # Errors
-/// Returns an error if the section cannot be decoded, which ends the connection, if it takes more
-/// than the limit, or if it is malformed.
+/// Returns an error if the section takes more than the limit, if it is malformed, or if it cannot
+/// be decoded. The last error ends the connection.
 pub(super) fn check(section: Section, payload: &[u8], limit: u64) -> Result<Found, PeerError> {
     let mut checker = Checker::new(section);
     let mut reader = SectionReader::new(payload, limit).map_err(undecodable)?;
@@ -65,12 +65,12 @@ fn malformed<T>(reason: impl Into<Cow<'static, str>>) -> Result<T, PeerError> {
     Err(PeerError::Malformed(reason.into()))
 }
 
-/// Returns the beginning of a peer's name or value for a message, without control characters.
+/// Returns the beginning of a peer's name or value for error messages, without control characters.
 fn shown(text: &[u8]) -> String {
     text[..text.len().min(40)].escape_ascii().to_string()
 }
 
-/// Fields that belong to one connection (RFC 9114 §4.2). `te` has a separate rule.
+/// Fields that belong to one connection (RFC 9114 §4.2). Another rule covers `te`.
 const CONNECTION_SPECIFIC: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
@@ -82,13 +82,13 @@ struct Checker {
     method: Option<Method>,
     scheme: bool,
     path: Option<Path>,
-    /// Value of `:authority`, or else of the first `host`.
+    /// Value of `:authority`, or of the first `host` if there is no `:authority`.
     authority: Option<Vec<u8>>,
     /// Whether `:authority` was seen.
     has_authority: bool,
     host: bool,
     found: Found,
-    /// Whether `content-length` is not a number, or has several values that differ.
+    /// Whether `content-length` is not a number, or occurs with values that differ.
     invalid_length: bool,
 }
 
@@ -101,7 +101,7 @@ enum Method {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Path {
-    /// `*`, which means the whole server.
+    /// The path `*`, which means the whole server.
     Asterisk,
     Absolute,
 }
@@ -123,7 +123,7 @@ impl Checker {
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), PeerError> {
-        // No control character except HTAB is allowed (RFC 9114 §10.3, RFC 9110 §5.5).
+        // HTAB is the only control character that is allowed (RFC 9114 §10.3, RFC 9110 §5.5).
         if value.iter().any(|byte| matches!(byte, 0..=8 | 10..=31 | 127)) {
             return malformed(format!("the field '{}' has a control character", shown(name)));
         }
@@ -136,7 +136,7 @@ impl Checker {
         }
     }
 
-    /// Checks a pseudo-header field, whose name is given without the colon (RFC 9114 §4.3).
+    /// Checks a pseudo-header field (RFC 9114 §4.3). Its name is given without the colon.
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), PeerError> {
         let wrong =
             |why: &str| malformed(format!("the pseudo-header field ':{}' {why}", shown(name)));
@@ -169,7 +169,7 @@ impl Checker {
             b"scheme" => is_scheme(value),
             b"authority" => is_host_and_port(value),
             b"path" => is_path(value),
-            // HTTP/3 has no 101 (RFC 9114 §4.5).
+            // HTTP/3 has no status 101 (RFC 9114 §4.5).
             _ => !matches!(status(value), 0 | 101),
         };
         match (twice, valid) {
@@ -209,7 +209,7 @@ impl Checker {
             return malformed(format!("the field 'host' has the invalid value '{}'", shown(value)));
         }
         match &self.authority {
-            // RFC 9114 §4.3.1: both must be equal.
+            // RFC 9114 §4.3.1: `:authority` and `host` must be equal.
             Some(authority) if authority != value => malformed(format!(
                 "the field 'host' is '{}' but ':authority' is '{}'",
                 shown(value),
@@ -278,7 +278,8 @@ fn method(value: &[u8]) -> Method {
     }
 }
 
-/// Returns a status of three digits, at least 100, or 0 if the value is none.
+/// Returns the value of a status with three digits and a value of at least 100, or 0 if the text is
+/// not such a status.
 fn status(value: &[u8]) -> u16 {
     match value {
         [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => {

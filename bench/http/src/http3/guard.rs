@@ -94,8 +94,8 @@ impl<C: Connection<Bytes>> Connection<Bytes> for GuardedConnection<C> {
     type RecvStream = ControlStream<C::RecvStream>;
     type OpenStreams = GuardedOpener<C::OpenStreams>;
 
-    /// Gives `h3` the control stream. This module reads the other streams whenever `h3` asks for a
-    /// stream.
+    /// Gives `h3` the control stream. This module itself reads all other streams whenever `h3` asks
+    /// for a stream.
     fn poll_accept_recv(
         &mut self,
         cx: &mut Context<'_>,
@@ -127,10 +127,10 @@ pub(crate) struct GuardedStream<S> {
     id: StreamId,
     frames: MessageFrames,
     closer: Closer,
-    /// Received data that were not handed over.
+    /// Received data that have not been handed over.
     rest: Bytes,
-    /// Whether the last read is pending. `h3-quinn` has then moved its stream into the read, and
-    /// panics on any other call.
+    /// Whether the last read is pending. In this state, `h3-quinn` has moved its stream into the
+    /// read and panics on any other call.
     reading: bool,
     /// Error after which nothing more is read.
     failed: Option<PeerError>,
@@ -184,7 +184,7 @@ impl<S: RecvStream> RecvStream for GuardedStream<S> {
                 let ended = self.frames.end();
                 return Poll::Ready(ended.map(|()| None).map_err(|error| self.fail(error)));
             };
-            // All stacks here deliver `Bytes`, for which this is not a copy.
+            // All stacks here deliver `Bytes`, so this call copies nothing.
             self.rest = data.copy_to_bytes(data.remaining());
         }
     }

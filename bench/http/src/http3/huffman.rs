@@ -26,10 +26,10 @@ const LONGEST: usize = 30;
 /// Decoding data for the codes of one length.
 #[derive(Clone, Copy)]
 struct Length {
-    /// First code of this length, in the upper bits of 32.
+    /// First code of this length, in the upper bits of a 32-bit number.
     first: u32,
-    /// Code after the last one, in the upper bits. The type is wider because this code may not fit
-    /// into 32 bits.
+    /// Code after the last one of this length, in the upper bits. The type is wider than 32 bits
+    /// because this code may not fit into 32 bits.
     end: u64,
     /// Index of the first symbol in [`Table::symbols`].
     symbols: usize,
@@ -71,14 +71,14 @@ const fn table() -> Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Invalid;
 
-/// Decodes `encoded` and appends the result to `to`. The result has at most 8/5 of the bytes of
+/// Decodes `encoded` and appends the result to `to`. The result has at most 8/5 as many bytes as
 /// `encoded`.
 ///
 /// # Errors
 /// Returns an error if the end-of-string symbol occurs, or if the padding is longer than seven bits
 /// or does not consist of ones.
 pub(super) fn decode(encoded: &[u8], to: &mut Vec<u8>) -> Result<(), Invalid> {
-    // Bits that were read and not decoded, at the upper end.
+    // Bits that were read but not yet decoded, at the upper end.
     let (mut window, mut bits, mut rest) = (0_u64, 0_usize, encoded.iter());
     loop {
         while bits <= 56
@@ -90,7 +90,8 @@ pub(super) fn decode(encoded: &[u8], to: &mut Vec<u8>) -> Result<(), Invalid> {
         let next = (window >> 32) as u32;
         let Some((symbol, length)) = symbol(next) else { return Err(Invalid) };
         if length > bits {
-            // The rest is padding: the beginning of EOS, which is all ones (RFC 7541 §5.2).
+            // The remaining bits are padding: the beginning of EOS, which consists of ones
+            // (RFC 7541 §5.2).
             let padding = bits < 8 && window.leading_ones() as usize >= bits;
             return if padding { Ok(()) } else { Err(Invalid) };
         }
@@ -103,7 +104,8 @@ pub(super) fn decode(encoded: &[u8], to: &mut Vec<u8>) -> Result<(), Invalid> {
     }
 }
 
-/// Returns the symbol whose code `next` begins with, and the length of the code in bits.
+/// Returns the symbol whose code is at the beginning of `next`, and the length of this code in
+/// bits.
 fn symbol(next: u32) -> Option<(u16, usize)> {
     for bits in SHORTEST..=LONGEST {
         let length = &TABLE.lengths[bits];

@@ -22,7 +22,7 @@ pub(super) mod frame_type {
 }
 use frame_type::{CANCEL_PUSH, DATA, GOAWAY, HEADERS, HTTP2, MAX_PUSH_ID, PUSH_PROMISE, SETTINGS};
 
-/// End of a connection whose bytes are checked.
+/// One end of a connection, as the sender of bytes that are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// The peer sends requests.
@@ -34,19 +34,19 @@ pub(crate) enum Peer {
 /// Limits of a message, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SectionLimits {
-    /// Limit of the frames of a stream, without the payload of DATA frames.
+    /// Limit of the frames of a stream, not counting the payload of DATA frames.
     pub(crate) stream: u64,
     /// Limit of the fields of a header or trailer section (RFC 9114 §4.2.2).
     pub(crate) section: u64,
 }
 
-/// Frames that may come next on the stream.
+/// Frames that may follow on the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     /// The header section of a request, or of a final response after any number of interim
     /// responses.
     Head,
-    /// Parts of the body, or trailers.
+    /// DATA frames of the body, or trailers.
     Body,
     /// Only frames of unknown types.
     Nothing,
@@ -57,7 +57,7 @@ enum Expected {
 enum Position {
     /// At a frame's header.
     Header,
-    /// In a DATA frame, before this many bytes.
+    /// In a DATA frame, of which this many bytes are left.
     Data(u64),
     /// In a HEADERS frame.
     Section {
@@ -68,13 +68,13 @@ enum Position {
         /// Number of missing bytes.
         missing: usize,
     },
-    /// In a frame without meaning, before this many bytes.
+    /// In a frame without meaning, of which this many bytes are left.
     Skipped(u64),
 }
 
-/// Parses the frames of one message from chunks that may be cut anywhere, and returns the
-/// well-formed parts: whole HEADERS frames, the headers of DATA frames, and pieces of their
-/// payload, each separately. `h3` reads once for each part, so nothing accumulates in it.
+/// Parses the frames of one message from chunks that may be cut anywhere. Returns the well-formed
+/// parts one by one: whole HEADERS frames, headers of DATA frames, and pieces of their payload.
+/// `h3` reads once for each part, so nothing accumulates in `h3`.
 #[derive(Debug)]
 pub(super) struct MessageFrames {
     peer: Peer,
@@ -107,8 +107,7 @@ impl MessageFrames {
 
     /// Returns the next piece of `input` for `h3`, or `None` once all of `input` is used up.
     ///
-    /// # Errors
-    /// Returns the error of the peer. The stream must not be read any further.
+    /// Returns the error of the peer. Callers must then stop reading the stream.
     pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, PeerError> {
         loop {
             match &mut self.position {
@@ -155,7 +154,7 @@ impl MessageFrames {
         }
     }
 
-    /// Starts a frame; `before` is the input including the frame's header. Returns the part of the
+    /// Starts a frame. `before` is the input including the frame's header. Returns the part of the
     /// frame that is passed on at once.
     fn begin(
         &mut self,
@@ -202,8 +201,8 @@ impl MessageFrames {
             return Err(PeerError::connection(Code::H3_FRAME_UNEXPECTED, reason));
         }
         if length == 0 {
-            // An empty DATA frame has no meaning, and `h3` would take it for the end of the body.
-            // Count these frames, because a peer must not send them without end.
+            // An empty DATA frame has no meaning, but `h3` would take it for the end of the body.
+            // Count these frames, because a peer must not send an endless number of them.
             self.left = self.left.checked_sub(header.len() as u64).ok_or(PeerError::TooMuch)?;
             return Ok(None);
         }
@@ -213,9 +212,9 @@ impl MessageFrames {
         Ok(Some(header))
     }
 
-    /// Checks the length of the body, which must be as declared on a client's side. A server's body
-    /// is not checked: responses to HEAD and with status 304 have a length and no body, and only
-    /// the sender of the request can tell.
+    /// Checks the length of the body. A client's body must have the declared length. A server's
+    /// body is not checked, because responses to HEAD and responses with status 304 declare a
+    /// length but have no body, and only the sender of the request can recognise them.
     fn check_length(&self, over: bool) -> Result<(), PeerError> {
         match self.declared {
             Some(declared) if self.body > declared || (over && self.body < declared) => {
@@ -245,8 +244,8 @@ impl MessageFrames {
         }
     }
 
-    /// Handles a complete HEADERS frame. Returns whether it is passed on; interim responses are
-    /// not.
+    /// Handles a complete HEADERS frame. Returns whether the frame is passed on. Interim responses
+    /// are not passed on.
     fn section(&mut self, payload: &[u8]) -> Result<bool, PeerError> {
         let section = match (self.expected, self.peer) {
             (Expected::Head, Peer::Client) => Section::Request,

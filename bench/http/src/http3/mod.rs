@@ -1,16 +1,16 @@
 //! Checks of a peer's HTTP/3 bytes (RFC 9114, RFC 9204), in front of the `h3` crate.
 //!
-//! `h3` 0.0.8 panics at a DATA frame that is cut off, takes an empty DATA frame for the end of a
-//! body, merges repeated pseudo-header fields, and collects frames of any length.
-//! [`GuardedConnection`] wraps a connection of any stack and gives `h3` only well-formed input:
-//! whole HEADERS frames, non-empty DATA frames, and frames of the control stream. Any other input
-//! is skipped, or ends the stream or the connection with the error that the RFCs specify.
+//! `h3` 0.0.8 panics on a truncated DATA frame, takes an empty DATA frame for the end of a body,
+//! merges repeated pseudo-header fields, and collects frames of any length. [`GuardedConnection`]
+//! wraps a connection of any stack and gives `h3` only well-formed input: whole HEADERS frames,
+//! non-empty DATA frames, and frames of the control stream. Any other input is skipped, or ends the
+//! stream or the connection with the error that the RFCs specify.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `error.rs` | [`PeerError`]: errors of the peer, and their scope |
-//! | `closer.rs` | [`Closer`]: closes a connection for an error of the peer's |
-//! | `varint.rs` | variable-length integers, and frame headers |
+//! | `closer.rs` | [`Closer`]: closes a connection because of an error of the peer |
+//! | `closer.rs` | [`Closer`]: closes a connection because of an error of the peer |
 //! | `unidirectional.rs` | the control stream and QPACK's two streams |
 //! | `control_frames.rs` | the frames of the control stream |
 //! | `fields.rs` | the rules of RFC 9114 §4.2 and §4.3 for header and trailer fields |

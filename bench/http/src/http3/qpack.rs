@@ -1,13 +1,13 @@
 //! Decodes field sections of a peer that may not use a dynamic table (RFC 9204).
 //!
 //! A decoder that announces a capacity of zero, as ours do by default, receives only literals and
-//! references to the static table (RFC 9204 §3.2.3). Any other contents cannot be decoded, which
-//! ends the connection.
+//! references to the static table (RFC 9204 §3.2.3). Other contents cannot be decoded and end the
+//! connection.
 
 use super::huffman;
 use super::static_table::STATIC_TABLE;
 
-/// Bytes that each field counts besides its name and value (RFC 9114 §4.2.2).
+/// Bytes that each field counts in addition to its name and value (RFC 9114 §4.2.2).
 const OVERHEAD: u64 = 32;
 
 /// Reason why a section cannot be decoded.
@@ -37,12 +37,12 @@ pub(super) enum SectionError {
 #[derive(Debug)]
 pub(super) struct SectionReader<'a> {
     rest: &'a [u8],
-    /// Number of bytes that fields may still take, and limit for all fields.
+    /// Number of bytes that fields may still take, and the limit for all fields.
     left: u64,
     limit: u64,
 }
 
-/// A string that was read: either in the section, or decoded into the buffer.
+/// A string that was read: part of the section, or decoded into the buffer.
 enum Text<'a> {
     Plain(&'a [u8]),
     Decoded(std::ops::Range<usize>),
@@ -71,7 +71,7 @@ impl<'a> SectionReader<'a> {
         if required != 0 {
             return Err(SectionError::Dynamic);
         }
-        // The base has no use without a dynamic table. A negative one would lie before the first
+        // Without a dynamic table, the base is not used. A negative base would lie before the first
         // entry (RFC 9204 §4.5.1.2).
         let (negative, _) = reader.integer(7)?;
         if negative & 1 == 1 { Err(SectionError::Dynamic) } else { Ok(reader) }
@@ -102,7 +102,7 @@ impl<'a> SectionReader<'a> {
             }
             // Literal field line with literal name (§4.5.6).
             0x20.. => (self.string(3, buffer)?, self.string(7, buffer)?),
-            // Both post-base forms (§4.5.3, §4.5.5).
+            // The two post-base forms (§4.5.3, §4.5.5).
             _ => return Err(SectionError::Dynamic),
         };
         let (name, value) = (name.bytes(buffer), value.bytes(buffer));
@@ -160,7 +160,7 @@ pub(super) fn integer(bytes: &[u8], prefix: u32) -> Result<Option<(u8, u64, usiz
     let mut value = u64::from(mask);
     for (number, byte) in rest.iter().enumerate() {
         let shift = 7 * number as u32;
-        // Ten bytes hold 62 bits; the remaining bits must be zero.
+        // An integer has at most 62 bits. All higher bits of the bytes must be zero.
         let part = u64::from(byte & 0x7f).checked_mul(1_u64.checked_shl(shift).unwrap_or_default());
         value = part.and_then(|part| value.checked_add(part)).ok_or(SectionError::Integer)?;
         if value >> 62 != 0 || shift > 63 || (shift == 63 && byte & 0x7f != 0) {

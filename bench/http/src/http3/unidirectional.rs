@@ -1,5 +1,5 @@
-//! The unidirectional streams of a peer (RFC 9114 §6.2). `h3` gets the control stream after checks.
-//! This module reads QPACK's two streams and refuses all others.
+//! The unidirectional streams of a peer (RFC 9114 §6.2). `h3` gets the control stream after
+//! checks. This module itself reads QPACK's two streams, and refuses all other streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,8 @@ use super::message::Peer;
 use super::qpack;
 use super::varint;
 
-/// Largest number of bytes of such a stream in its lifetime: settings, and the priorities of about
-/// fifty thousand requests.
+/// Largest number of bytes of a control or QPACK stream in its lifetime: settings, and the
+/// priorities of about fifty thousand requests.
 const LIMIT: u64 = 1 << 20;
 
 /// Types of streams (RFC 9114 §6.2, RFC 9204 §4.2).
@@ -48,8 +48,9 @@ enum Kind {
     Decoder,
 }
 
-/// Records that a stream has data to read and wakes the connection's task. The task polls far more
-/// often than streams have data.
+/// Waker that records that a stream has data to read, and then wakes the connection's task. Without
+/// this record, the task would read every stream whenever it is polled, which is far more often
+/// than streams have data.
 #[derive(Default)]
 struct Readable {
     woken: AtomicBool,
@@ -76,9 +77,9 @@ pub(super) struct UnidirectionalStreams<S> {
 
 /// Result of reading a stream.
 enum Read {
-    /// The stream is the control stream.
+    /// The control stream.
     Control,
-    /// The stream ended before its type, or its type is unknown.
+    /// A stream of unknown type, or one that ended before its type.
     Over,
 }
 
@@ -95,7 +96,7 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
         self.readable.woken.store(true, Ordering::Relaxed);
     }
 
-    /// Reads the received data. Returns ready with the control stream, once.
+    /// Reads the received data. Returns `Ready` with the control stream, once.
     ///
     /// # Errors
     /// Returns the error of the peer; every such error ends the connection.
@@ -112,7 +113,7 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
             match self.read(&mut pending, &mut cx)? {
                 Poll::Ready(Read::Over) => {}
                 Poll::Ready(Read::Control) => {
-                    // Other streams may have data too.
+                    // Other streams may have data, too.
                     self.readable.woken.store(true, Ordering::Relaxed);
                     return Poll::Ready(Ok(ControlStream::new(
                         pending,
@@ -140,7 +141,8 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
             let data = match pending.stream.poll_data(cx) {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Ok(Some(mut data))) => data.copy_to_bytes(data.remaining()),
-                // The stream ended or was reset. A lost connection is reported elsewhere.
+                // The stream ended or was reset. If the connection was lost, this is reported
+                // elsewhere.
                 Poll::Ready(_) => {
                     return match pending.kind {
                         Kind::Unknown => Ok(Poll::Ready(Read::Over)),
@@ -201,7 +203,8 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
         Ok(None)
     }
 
-    /// Records a stream of this type. A second one is an error (RFC 9114 §6.2.1, RFC 9204 §4.2).
+    /// Records a stream of this type. A second stream of the same type is an error
+    /// (RFC 9114 §6.2.1, RFC 9204 §4.2).
     fn first(&mut self, number: usize, name: &str) -> Result<(), PeerError> {
         if std::mem::replace(&mut self.seen[number], true) {
             let reason = format!("a second {name} stream");
@@ -246,10 +249,11 @@ fn decoder_instructions(bytes: &mut Vec<u8>) -> Result<(), PeerError> {
     Ok(())
 }
 
-/// The control stream, whose frames are checked. `h3` gets whole SETTINGS and GOAWAY frames.
+/// The control stream, whose frames are checked. `h3` gets only whole SETTINGS and GOAWAY frames.
 pub(crate) struct ControlStream<S> {
     stream: S,
-    /// Stored because `h3-quinn` panics if asked during a pending read.
+    /// Identifier of the stream. It is stored because `h3-quinn` panics if asked for it during a
+    /// pending read.
     id: StreamId,
     closer: Closer,
     rest: Bytes,

@@ -31,14 +31,14 @@ pub(super) struct FrameHeader {
 /// Reader of frame headers from chunks that may be cut anywhere.
 #[derive(Debug, Default)]
 pub(super) struct HeaderReader {
-    /// Beginning of a header whose rest has not arrived.
+    /// Received beginning of a header whose remaining bytes have not arrived.
     begun: [u8; LONGEST],
     length: usize,
 }
 
 impl HeaderReader {
-    /// Returns the next header and removes it from `input`, or returns `None` if `input` ends
-    /// before.
+    /// Returns the next header and removes it from `input`. Returns `None` if `input` ends before
+    /// the header does.
     pub(super) fn read(&mut self, input: &mut Bytes) -> Option<FrameHeader> {
         if self.length == 0
             && let Some((kind, length, size)) = header(input)
@@ -67,7 +67,7 @@ impl HeaderReader {
     }
 }
 
-/// Returns type and length of a frame, and the length of the header in bytes.
+/// Returns the type and the length of a frame, and the length of the header in bytes.
 fn header(bytes: &[u8]) -> Option<(u64, u64, usize)> {
     let (kind, first) = read(bytes)?;
     let (length, second) = read(&bytes[first..])?;

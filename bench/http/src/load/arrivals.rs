@@ -11,10 +11,10 @@ use rand_pcg::Pcg64;
 
 use super::target::Origin;
 
-/// A request that starts at a set time, independent of earlier requests.
+/// A request that starts at a set time, whether or not earlier requests have completed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
-    /// Scheduled start, since the run began.
+    /// Scheduled start, as the time since the run began.
     pub at: Duration,
     /// Requested URL.
     pub url: Uri,
@@ -35,7 +35,8 @@ fn unknown(s: &str) -> Invalid {
     Invalid::value(s, "is not a spacing").hint("write poisson or even")
 }
 
-/// Returns endless requests for these URLs in turn, `rate` per second, which must be above 0.
+/// Returns an endless sequence of requests that cycles through these URLs. `rate` is in requests
+/// per second and must be above 0.
 pub fn at_rate(
     rate: f64,
     spacing: Spacing,
@@ -61,7 +62,7 @@ pub fn at_rate(
 /// Returns an error that names the line and gives a hint if a line is invalid.
 pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, Invalid> {
     let mut arrivals: Vec<Arrival> = Vec::new();
-    // Reuse URLs, because traces request the same paths again and again.
+    // Reuse URLs, because traces request the same paths many times.
     let mut known: std::collections::HashMap<Arc<str>, Uri> = std::collections::HashMap::new();
     for (number, line) in (1..).zip(lines.lines()) {
         let wrong = |error: Invalid| error.in_field(format!("line {number}"));

@@ -36,7 +36,8 @@ pub(super) struct ClientConfig {
 impl ClientConfig {
     fn endpoint(&self) -> Result<EndpointSettings, SetupError> {
         let extension = self.timestamps.extension();
-        // This end sends only a few requests and acknowledgements, so any controller does.
+        // This end sends only a few requests and acknowledgements, so its controller does not
+        // matter.
         let controller = if extension.is_off() { "native:cubic" } else { "cubic" };
         let controller = Controller::read(controller, self.stack)
             .map_err(|reason| SetupError::Controller { spec: controller.to_owned(), reason })?;
@@ -44,12 +45,12 @@ impl ClientConfig {
             extension,
             transport: TransportSettings {
                 idle: Some(self.idle),
-                // Servers open three: the control stream and QPACK's two streams (RFC 9114 §6.2).
-                // No other streams are accepted.
+                // Servers open three unidirectional streams: the control stream and QPACK's two
+                // streams (RFC 9114 §6.2). The client accepts no others.
                 uni_streams: Some(8),
                 bidi_streams: Some(0),
                 stream_window: Some(self.stream_window),
-                // The number of streams limits the total.
+                // The number of streams limits the total, because each stream has its own window.
                 window: Some(UNLIMITED),
                 ..TransportSettings::default()
             },
@@ -106,7 +107,7 @@ pub(super) struct Connecting<E: Endpoint> {
 }
 
 impl<E: Endpoint> Connecting<E> {
-    /// Returns the connection before its handshake is complete, if a ticket allows 0-RTT.
+    /// Returns the connection before its handshake is complete, if a session ticket allows 0-RTT.
     pub(super) fn into_0rtt(self) -> Result<(Connection<E>, EarlyDataAccepted), Self> {
         let Self { connecting, uplink_delay } = self;
         match connecting.into_0rtt() {
@@ -139,7 +140,7 @@ impl<E: Endpoint> Connection<E> {
         self.connection.h3()
     }
 
-    /// Returns the closer for a server that violates HTTP/3.
+    /// Returns the handle that closes the connection if the server violates HTTP/3.
     pub(super) fn closer(&self) -> Closer {
         Closer::new(&self.connection)
     }

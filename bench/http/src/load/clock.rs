@@ -1,4 +1,4 @@
-//! The only module of a load that reads clocks.
+//! Clocks. No other module of the load generator reads a clock.
 
 use std::time::{Duration, Instant, SystemTime};
 

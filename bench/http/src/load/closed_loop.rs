@@ -1,4 +1,5 @@
-//! Closed loop: a fixed number of requests is in flight, and each starts when its predecessor ends.
+//! Closed loop: a fixed number of requests is in flight, and each request starts when its
+//! predecessor ends.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use super::pool::ConnectionPool;
 use super::request::{Failure, FailureKind, Request};
 use crate::stop::stopped;
 
-/// Wait after a request that broke off, so that a server that is down does not cause a busy loop.
+/// Wait after a request that broke off. It prevents a busy loop if the server is down.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
-/// Handshakes at once. A thousand simultaneous first packets would overflow socket buffers, and the
-/// run would measure that.
+/// Maximum number of simultaneous handshakes. A thousand simultaneous first packets would overflow
+/// socket buffers, and the run would measure this overflow.
 const HANDSHAKES: usize = 64;
 
 /// Requests to send.
@@ -28,7 +29,7 @@ pub(super) struct ClosedLoopConfig {
     pub(super) connections: usize,
     pub(super) streams: usize,
     pub(super) urls: Vec<Uri>,
-    /// Measured requests, at most.
+    /// Maximum number of measured requests.
     pub(super) requests: Option<u64>,
 }
 
@@ -42,7 +43,7 @@ struct ClosedLoop<E: Endpoint> {
 }
 
 impl<E: Endpoint> ClosedLoop<E> {
-    /// Returns the next request, which starts now, if there is one.
+    /// Returns the next request, which starts now; `None` if no request is left.
     fn next(&self) -> Option<Request> {
         let start = now();
         if self.until.is_some_and(|until| start >= until) {
@@ -94,7 +95,8 @@ pub(super) async fn run<E: Endpoint>(
 async fn work<E: Endpoint>(closed_loop: Arc<ClosedLoop<E>>, slot: usize) {
     let limit = closed_loop.context.options.timeout;
     loop {
-        // Connect before a request starts: closed-loop times exclude connection setup.
+        // Connect before a request starts, because the times of a closed loop exclude connection
+        // setup.
         let session = match closed_loop.pool.session(slot, &closed_loop.context).await {
             Ok(session) => session,
             Err(failure) => {
@@ -110,8 +112,8 @@ async fn work<E: Endpoint>(closed_loop: Arc<ClosedLoop<E>>, slot: usize) {
             let Some(mut request) = closed_loop.next() else { return };
             request.connection = session.id;
             let result = {
-                // Pinned where it is created, because a moved future would be copied for each
-                // request.
+                // Pin the future where it is created, because a moved future would be copied for
+                // each request.
                 let sent =
                     pin!(session.send_request(&mut sender, &request.url, &mut request.progress));
                 tokio::time::timeout(limit, sent).await

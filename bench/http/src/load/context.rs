@@ -1,4 +1,4 @@
-//! State of a run that all requests share; connecting and 0-RTT.
+//! State of a run that all requests share, including connection setup and 0-RTT.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ impl<E: Endpoint> LoadContext<E> {
         let connecting = self.client.connect()?;
         let connection = tokio::time::timeout(limit, connecting).await.map_err(late)??;
         self.stats.record_handshake(now() - began, true, began);
-        // A server that permits no stream would keep the setup from completing.
+        // If a server permitted no stream, the setup would never complete.
         let started = Session::start(
             connection,
             self.number(),
@@ -56,7 +56,7 @@ impl<E: Endpoint> LoadContext<E> {
         tokio::time::timeout(limit, started).await.map_err(late)?
     }
 
-    /// Sends a request on a fresh connection, which is stored in `kept`.
+    /// Sends a request on a fresh connection, and stores the connection in `kept`.
     pub(super) async fn fresh(
         &self,
         request: &mut Request,
@@ -79,7 +79,8 @@ impl<E: Endpoint> LoadContext<E> {
         self.on(connection, request, kept).await
     }
 
-    /// Sends a request in 0-RTT, and again after the handshake if the server rejects it.
+    /// Sends a request in 0-RTT, and sends it again after the handshake if the server rejects
+    /// 0-RTT.
     async fn early(
         &self,
         connection: Connection<E>,

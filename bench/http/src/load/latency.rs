@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-/// Longest duration that is distinguished; longer ones count as this one.
+/// Longest duration that the histogram distinguishes. Longer durations count as this one.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Histogram of durations in microseconds, with three significant digits, up to ten minutes. Longer
@@ -34,25 +34,25 @@ impl LatencyHistogram {
         self.0.len()
     }
 
-    /// Returns the duration that this fraction of all, from 0 to 1, does not exceed, or `None` if
-    /// there is no duration.
+    /// Returns the duration that a fraction of all durations (0 to 1) does not exceed, or `None` if
+    /// there are no durations.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         (!self.0.is_empty()).then(|| Duration::from_micros(self.0.value_at_quantile(part)))
     }
 
-    /// Returns the mean, or `None` if there is no duration.
+    /// Returns the mean, or `None` if there are no durations.
     pub fn mean(&self) -> Option<Duration> {
         (!self.0.is_empty()).then(|| Duration::from_secs_f64(self.0.mean() / 1e6))
     }
 
-    /// Returns the longest duration, or `None` if there is none.
+    /// Returns the longest duration, or `None` if there are no durations.
     pub fn max(&self) -> Option<Duration> {
         (!self.0.is_empty()).then(|| Duration::from_micros(self.0.max()))
     }
 
-    /// Returns the distribution: durations with the fraction of all, from 0 to 1, that did not
-    /// exceed them. The fractions are in steps of 0.5 %, and finer towards the end if there are
-    /// enough durations.
+    /// Returns the distribution: durations, each with the fraction of all durations (0 to 1) that
+    /// did not exceed it. The fractions are in steps of 0.5 %, with finer steps towards the end if
+    /// there are enough durations.
     pub fn curve(&self) -> Vec<(Duration, f64)> {
         let tail = [0.9975, 0.999, 0.9995, 0.9999]
             .into_iter()
@@ -106,8 +106,8 @@ pub(super) struct Interval {
     pub(super) times: LatencyHistogram,
 }
 
-/// Writes intervals as they arrive, as HdrHistogram's interval log (version 1.3, histograms in V2
-/// compressed), in microseconds.
+/// Writer of intervals as they arrive, in HdrHistogram's interval log (version 1.3, histograms in
+/// V2 compressed), in microseconds.
 pub(super) fn log(
     mut out: impl io::Write,
     began: SystemTime,

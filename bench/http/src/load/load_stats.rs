@@ -12,26 +12,26 @@ use super::over_time::OverTime;
 use super::request::{Failure, FailureKind, Request};
 use super::request_csv::RequestCsv;
 
-/// Request counts, without those of the warm-up.
+/// Numbers of requests, without requests of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct RequestCounts {
     /// Requests started.
     pub started: u64,
-    /// Complete responses with a status below 400. Only these are in the latencies.
+    /// Complete responses with a status below 400. Only these responses are in the latencies.
     pub completed: u64,
     /// Completed responses that ended within the measured time.
     pub in_time: u64,
-    /// Bytes of the bodies of these responses.
+    /// Bytes of the bodies of the responses counted in `in_time`.
     pub bytes_in_time: u64,
     /// Bytes of all bodies, complete or not.
     pub bytes: u64,
     /// Responses by status, complete or not.
     pub statuses: BTreeMap<u16, u64>,
-    /// Failures by kind, in the order of [`FailureKind::ALL`], and the first reason of each.
+    /// Failures by kind, in the order of [`FailureKind::ALL`], with the first reason of each kind.
     pub failures: [(u64, Option<String>); FailureKind::ALL.len()],
     /// Requests that were in progress when the run was stopped.
     pub unfinished: u64,
-    /// Requests that waited because all connections were busy.
+    /// Requests that had to wait because all connections were busy.
     pub waited: u64,
 }
 
@@ -45,7 +45,8 @@ impl RequestCounts {
 /// Latencies of complete responses, by phase.
 #[derive(Clone, Debug, Default)]
 pub struct PhaseTimes {
-    /// Time from the scheduled start to the last byte. In a closed loop, equal to `service`.
+    /// Time from the scheduled start to the last byte. In a closed loop, this is equal to
+    /// `service`.
     pub response: LatencyHistogram,
     /// Time from the actual start to the last byte, including a handshake if there was one.
     pub service: LatencyHistogram,
@@ -66,14 +67,14 @@ pub struct ConnectionTotals {
     pub one_way: u64,
     /// Connections with one-way delays that use TIMESTAMP frames.
     pub by_timestamp: u64,
-    /// Connections with one-way delays that use ACK_RECEIVE_TIMESTAMPS frames. A run uses one of
-    /// the two frames.
+    /// Connections with one-way delays that use ACK_RECEIVE_TIMESTAMPS frames. All connections of a
+    /// run use the same frame.
     pub by_receive_timestamps: u64,
     /// Packets that the client sent.
     pub sent: u64,
-    /// Packets of these that were declared lost.
+    /// Packets of the client that were declared lost.
     pub lost: u64,
-    /// Connections whose server reported that the client's flow control kept it from sending.
+    /// Connections whose server reported that the client's flow control prevented it from sending.
     pub server_blocked: u64,
     /// Smoothed round-trip times at the end of the connections.
     pub rtt: LatencyHistogram,
@@ -81,9 +82,9 @@ pub struct ConnectionTotals {
     pub queueing: LatencyHistogram,
     /// Connections whose 0-RTT the server accepted.
     pub early_accepted: u64,
-    /// Connections whose 0-RTT the server rejected; the request was sent again.
+    /// Connections whose 0-RTT the server rejected. Their requests were sent again.
     pub early_rejected: u64,
-    /// Connections without 0-RTT because there was no ticket.
+    /// Connections without 0-RTT because the client had no session ticket.
     pub early_without: u64,
 }
 
@@ -100,7 +101,7 @@ pub(super) struct Totals {
     pub(super) counts: RequestCounts,
     pub(super) phases: PhaseTimes,
     pub(super) connections: ConnectionTotals,
-    /// Latencies of the current interval, if there is an interval log.
+    /// Latencies of the current interval; `None` without an interval log.
     pub(super) interval: Option<LatencyHistogram>,
     pub(super) rows: Option<RequestCsv>,
     pub(super) over_time: OverTime,
@@ -153,7 +154,7 @@ impl LoadStats {
         self.totals().until
     }
 
-    /// Ends the measured time early.
+    /// Ends the measured time now, before its planned end.
     pub(super) fn end_at(&self, now: Instant) {
         let mut totals = self.totals();
         totals.until = Some(totals.until.map_or(now, |until| until.min(now)));
@@ -177,7 +178,8 @@ impl LoadStats {
         }
     }
 
-    /// Records the end of a request, at its last byte or otherwise `now`.
+    /// Records the end of a request. A completed request ends with its last byte, any other request
+    /// `now`.
     pub(super) fn record_end(&self, request: &Request, now: Instant, result: Result<(), Failure>) {
         if !self.is_measured(request.intended) {
             return;
@@ -207,8 +209,8 @@ impl LoadStats {
         }
     }
 
-    /// Records a handshake. Handshakes of pooled connections always count, because there may be
-    /// none after the warm-up.
+    /// Records a handshake. Handshakes of pooled connections always count, because all of them may
+    /// take place during the warm-up.
     pub(super) fn record_handshake(&self, took: Duration, kept: bool, intended: Instant) {
         if kept || self.is_measured(intended) {
             self.totals().phases.connect.record(took);

@@ -1,9 +1,9 @@
 //! Load generator: sends requests to an HTTP/3 server and measures response times.
 //!
-//! A closed loop keeps a fixed number of requests in flight and starts one when another ends. A
-//! stalled server then gets fewer requests, and the percentiles leave out requests that were not
-//! sent meanwhile (coordinated omission). An open loop starts requests at scheduled times, and
-//! measures from those times even if the client is late.
+//! A closed loop keeps a fixed number of requests in flight: when one request ends, the next one
+//! starts. A stalled server then gets fewer requests, and the percentiles lack the requests that
+//! were not sent during the stall (coordinated omission). An open loop starts requests at scheduled
+//! times. It measures from the scheduled times even if the client is late.
 //!
 //! | file | contents |
 //! |---|---|
@@ -66,14 +66,14 @@ pub use target::{Origin, choose_address, host, port, urls, wildcard_address};
 pub struct PoolSize {
     /// Maximum number of connections.
     pub connections: usize,
-    /// Concurrent requests on each connection.
+    /// Maximum number of concurrent requests on each connection.
     pub streams: usize,
 }
 
 /// Start times of requests and their connections.
 pub enum Traffic {
-    /// Closed loop: each stream slot starts a request when its previous one has ended, with the
-    /// URLs in turn.
+    /// Closed loop: each stream slot starts a request when its previous request has ended. The
+    /// requests cycle through the URLs.
     Closed(PoolSize, Vec<Uri>),
     /// Open loop: arrivals sorted by time, on pooled connections. Without a pool, each arrival uses
     /// a fresh connection.
@@ -98,11 +98,11 @@ pub struct LoadConfig {
     pub origin: Origin,
     /// Requests.
     pub traffic: Traffic,
-    /// Warm-up: requests that start in this time are not measured.
+    /// Duration of the warm-up. Requests that start in this time are not measured.
     pub warm_up: Duration,
     /// Time after the warm-up during which requests start.
     pub duration: Option<Duration>,
-    /// Maximum number of measured requests.
+    /// Maximum number of measured requests; `None` for no limit.
     pub requests: Option<u64>,
     /// Timeout of a request, including the handshake and waiting for a connection.
     pub timeout: Duration,
@@ -112,16 +112,16 @@ pub struct LoadConfig {
     pub trust: Trust,
     /// Whether fresh connections send their request in 0-RTT if they have a ticket.
     pub zero_rtt: bool,
-    /// Whether to request a digest of each body. A mismatch is a failure.
+    /// Whether to request a digest of each body. A digest that does not match is a failure.
     pub check_digests: bool,
     /// Header fields of each request.
     pub headers: http::HeaderMap,
-    /// Flow control window of a response in bytes. The usual value is [`STREAM_WINDOW`].
+    /// Flow control window of a response in bytes, usually [`STREAM_WINDOW`].
     pub stream_window: u64,
 }
 
-/// Usual flow control window of a response, in bytes. The size is enough for 1 Gbps over 100 ms, so
-/// that flow control does not limit the measurement.
+/// Usual flow control window of a response in bytes. This window is enough for 1 Gbps over 100 ms,
+/// so that flow control does not limit the measurement.
 pub const STREAM_WINDOW: u64 = 16 << 20;
 
 /// Detailed outputs that are written during a run.
@@ -143,13 +143,13 @@ impl fmt::Debug for Outputs {
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Time since the end of the warm-up; `None` before it.
+    /// Time since the end of the warm-up; `None` during the warm-up.
     pub measured: Option<Duration>,
     /// Finished requests.
     pub done: u64,
     /// Finished requests that failed.
     pub failed: u64,
-    /// Measured requests that are not finished.
+    /// Measured requests that have started and not finished.
     pub open: u64,
 }
 
@@ -177,12 +177,12 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Returns the complete responses per second.
+    /// Returns the number of complete responses per second.
     pub fn rate(&self) -> f64 {
         per_second(self.counts.in_time as f64, self.window)
     }
 
-    /// Returns the bits per second of the bodies of complete responses.
+    /// Returns the rate of the bodies of complete responses, in bits per second.
     pub fn goodput(&self) -> f64 {
         per_second(self.counts.bytes_in_time as f64 * 8.0, self.window)
     }
@@ -192,7 +192,7 @@ fn per_second(what: f64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { what / time.as_secs_f64() }
 }
 
-/// Reason why there are no results. Each message is one line with a hint.
+/// Reason why a run has no results. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The configuration is inconsistent.

@@ -1,4 +1,4 @@
-//! Open loop: requests start at scheduled times, whether or not earlier ones have completed.
+//! Open loop: requests start at scheduled times, whether or not earlier requests have completed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use super::request::{Failure, Request};
 use super::session::Session;
 use crate::stop::stopped;
 
-/// Shortest time that a connection stays open to receive tickets for 0-RTT. The time is two round
-/// trips if these are longer.
+/// Minimum time that a connection stays open to receive tickets for 0-RTT. If two round trips take
+/// longer, the connection stays open for two round trips.
 const LINGER: Duration = Duration::from_millis(5);
 
-/// Arrivals and the connections for them.
+/// Scheduled arrivals and the connections for them.
 pub(super) struct OpenLoopConfig<I> {
     pub(super) arrivals: I,
     /// Number of persistent connections and of concurrent requests on each. `None`: each request
@@ -42,7 +42,7 @@ pub(super) async fn run<E: Endpoint>(
         (tokio::runtime::Handle::current(), Arc::clone(&requests), Arc::clone(&context.stats));
     let mut pacer = Pacer::start(stats.began, open.arrivals, move |arrival, due| {
         let mut tasks = tasks.lock();
-        // Drop finished tasks as new ones arrive.
+        // Drop finished tasks whenever a new request arrives.
         while tasks.try_join_next().is_some() {}
         tasks.spawn_on(request(Arc::clone(&context), pool.clone(), arrival, due), &runtime);
     });

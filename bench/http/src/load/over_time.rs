@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// Largest number of bins, and their initial width. A minute fits before the bins become wider.
+/// Maximum number of bins, and their initial width. The bins become wider only after a minute.
 const MOST: usize = 240;
 const WIDTH: Duration = Duration::from_millis(250);
 
-/// Requests that ended in a bin.
+/// Numbers of requests that ended in one bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// Complete responses.
@@ -15,7 +15,7 @@ pub struct Ended {
     pub failed: u64,
 }
 
-/// Ends of requests over the measured time, in bins of equal width from its start on.
+/// Ends of requests over the measured time, in bins of equal width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverTime {
     width: Duration,
@@ -54,8 +54,8 @@ impl OverTime {
     }
 
     /// Returns the bins that end within `window`, each with the second of its middle. Later bins
-    /// are left out, because no load runs beside their requests. Bins in which no request ended are
-    /// empty.
+    /// are left out, because their requests ran without the load of new requests. Bins in which no
+    /// request ended are empty.
     pub fn within(&self, window: Duration) -> impl Iterator<Item = (f64, Ended)> {
         let width = self.width.as_secs_f64();
         let whole = (window.as_nanos() / self.width.as_nanos()) as usize;

@@ -1,5 +1,5 @@
-//! Starts requests at their scheduled times, on a separate thread, because the runtime's timers
-//! have whole milliseconds.
+//! Starts requests at their scheduled times. This needs a separate thread, because the runtime's
+//! timers have a resolution of whole milliseconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 use super::arrivals::Arrival;
 use super::clock::now;
 
-/// A thread that starts requests. The thread ends when all have started or the pacer is dropped.
+/// A thread that starts requests. The thread ends when all requests have started or when the pacer
+/// is dropped.
 pub(super) struct Pacer {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -19,7 +20,7 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// Calls `begin` for each arrival when it is due, in order. `at` counts from `began`.
+    /// Calls `begin` for each arrival when it is due, in order. The times `at` count from `began`.
     pub(super) fn start(
         began: Instant,
         arrivals: impl Iterator<Item = Arrival> + Send + 'static,
@@ -43,7 +44,7 @@ impl Pacer {
                 }
                 begin(arrival, due);
             }
-            // Release the state of `begin` before reporting the end.
+            // Release the state of `begin` before the end is reported.
             drop(begin);
             let _ = released.send(());
         });
@@ -61,7 +62,7 @@ impl Drop for Pacer {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // The thread ends at once, because it only sleeps or starts one request.
+            // The thread ends soon, because it only sleeps or starts one request.
             let _ = thread.join();
         }
     }

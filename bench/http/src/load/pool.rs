@@ -1,5 +1,5 @@
-//! Persistent connections. Each is established when it is first needed, and again after it has
-//! ended.
+//! Persistent connections. Each connection is established when it is first needed, and again after
+//! it has ended.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl<E: Endpoint> ConnectionPool<E> {
         Self { slots, handshakes: Semaphore::new(handshakes) }
     }
 
-    /// Returns the connection with this index, established if necessary.
+    /// Returns the connection with this index, and establishes it if necessary.
     pub(super) async fn session(
         &self,
         slot: usize,
@@ -33,9 +33,9 @@ impl<E: Endpoint> ConnectionPool<E> {
         if let Some(session) = slot.as_ref().filter(|session| session.usable()) {
             return Ok(Arc::clone(session));
         }
-        // This closes the ended connection once no request is open on it.
+        // This drop closes the ended connection once no request is open on it.
         *slot = None;
-        // The semaphore is never closed, so this only waits.
+        // The semaphore is never closed, so `acquire` can only wait.
         let _turn = self.handshakes.acquire().await;
         let session = Arc::new(context.connect().await?);
         *slot = Some(Arc::clone(&session));
@@ -47,7 +47,8 @@ impl<E: Endpoint> ConnectionPool<E> {
 /// load uses as few connections as it needs.
 pub(super) struct StreamPool<E: Endpoint> {
     pub(super) connections: ConnectionPool<E>,
-    /// Indices of connections with room, once for each request that they can take.
+    /// Indices of connections with free slots. An index occurs once for each request that the
+    /// connection can take.
     idle: std::sync::Mutex<Vec<usize>>,
     room: Semaphore,
 }
@@ -61,8 +62,8 @@ pub(super) struct StreamPermit<'a> {
 
 impl<E: Endpoint> StreamPool<E> {
     pub(super) fn new(connections: usize, streams: usize) -> Self {
-        // Slots are taken from the end, so each connection gets one request before any gets a
-        // second one.
+        // Slots are taken from the end, so each connection gets one request before any connection
+        // gets a second one.
         let mut idle: Vec<usize> = (0..streams).flat_map(|_| 0..connections).collect();
         idle.reverse();
         // Each request waits only for its own handshake.
@@ -73,12 +74,12 @@ impl<E: Endpoint> StreamPool<E> {
         }
     }
 
-    /// Returns a free stream slot, if there is one now.
+    /// Returns a stream slot if one is free now.
     pub(super) fn try_acquire_stream(&self) -> Option<StreamPermit<'_>> {
         self.permit(self.room.try_acquire().ok()?)
     }
 
-    /// Returns a free stream slot. Waiting requests are served in order.
+    /// Returns a stream slot as soon as one is free. Waiting requests are served in order.
     pub(super) async fn acquire_stream(&self) -> Option<StreamPermit<'_>> {
         self.permit(self.room.acquire().await.ok()?)
     }

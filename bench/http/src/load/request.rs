@@ -28,10 +28,10 @@ pub enum FailureKind {
     Protocol,
     /// The status was 400 or above.
     Status,
-    /// The body's length differs from `content-length`.
+    /// The length of the body differs from `content-length`.
     #[strum(serialize = "short body")]
     Body,
-    /// The body's digest differs from the server's, or the server sent none.
+    /// The body does not match the server's digest, or the server sent no digest.
     Digest,
 }
 
@@ -78,7 +78,7 @@ pub(super) enum Failure {
     /// The body's length differs from `content-length`.
     #[error("the body has {received} bytes, but content-length is {declared}")]
     Length {
-        /// Bytes of the body.
+        /// Number of bytes of the body that arrived.
         received: u64,
         /// Value of `content-length`.
         declared: u64,
@@ -102,7 +102,7 @@ impl Failure {
             | Self::TimedOut { connected: false, .. } => FailureKind::Connect,
             Self::TimedOut { connected: true, .. } => FailureKind::Timeout,
             Self::GoAway | Self::Stream(_) => FailureKind::Reset,
-            // A response that is larger than the client accepts violates no rule.
+            // A response that is larger than the client accepts does not violate a rule of HTTP/3.
             Self::Peer(error) if error.code() == Code::H3_EXCESSIVE_LOAD => FailureKind::Reset,
             Self::Peer(_) => FailureKind::Protocol,
             Self::Status(_) => FailureKind::Status,
@@ -114,8 +114,8 @@ impl Failure {
 
 impl From<StreamError> for Failure {
     fn from(error: StreamError) -> Self {
-        // A feature of `h3`, which other crates of a build may enable, decides whether this variant
-        // can be matched without `{ .. }`.
+        // Whether this variant can be matched without `{ .. }` depends on a feature of `h3`, which
+        // other crates of a build may enable.
         #[allow(clippy::unneeded_struct_pattern)]
         match PeerError::of(&error) {
             Some(peer) => Self::Peer(peer.clone()),

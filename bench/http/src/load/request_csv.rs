@@ -13,8 +13,8 @@ use super::request::{Failure, Request};
 /// run.
 pub const COLUMNS: &str =
     "intended,start,connect,first_byte,service,response,bytes,result,connection,path";
-/// Rows that wait for the disk, at most. Further rows are lost and counted, so that the disk does
-/// not delay the start of requests.
+/// Maximum number of rows that wait for the disk. Further rows are lost and counted, so that the
+/// disk does not delay the start of requests.
 const WAITING: usize = 65_536;
 
 struct Row {
@@ -63,7 +63,7 @@ impl RequestCsv {
             connection: request.connection,
             url: request.url.clone(),
         };
-        // A thread that has ended could not write, and reports this at the end.
+        // A thread that has ended could not write. It reports the error at the end of the run.
         if let Err(TrySendError::Full(_)) = self.rows.try_send(row) {
             self.lost += 1;
         }

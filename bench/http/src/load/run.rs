@@ -1,4 +1,4 @@
-//! A run from start to end.
+//! A load run from start to end.
 
 use std::future::{Future, ready};
 use std::io;
@@ -33,19 +33,19 @@ use crate::stop::stopped;
 
 /// Interval at which progress is reported and CPU usage is read.
 const TICK: Duration = Duration::from_millis(100);
-/// Length of an interval of the log.
+/// Length of an interval of the interval log.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait for closed connections to drain, and additional time for each connection. A server
-/// that missed a CONNECTION_CLOSE keeps the connection until its idle timeout.
+/// that did not receive a CONNECTION_CLOSE keeps its connection until the idle timeout.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 const CLOSE_TIMEOUT_PER_CONNECTION: Duration = Duration::from_micros(500);
-/// Time that the first connection waits for session tickets, in addition to a multiple of its
+/// Time for which the first connection waits for session tickets, in addition to a multiple of its
 /// round-trip time.
 const TICKETS: Duration = Duration::from_millis(100);
 
-/// Runs a load until it is complete or `stop` becomes true. `watch` gets the progress ten times a
-/// second. Needs a tokio runtime. A first connection, which is not counted, checks that the server
-/// is reachable.
+/// Runs a load until it is complete or `stop` becomes true. Calls `watch` with the progress ten
+/// times a second. Needs a tokio runtime. First makes an uncounted connection, to check that the
+/// server is reachable.
 ///
 /// # Errors
 /// Returns an error if the configuration is inconsistent, if the server is unreachable, or if
@@ -62,8 +62,8 @@ pub async fn run(
         origin: config.origin.clone(),
         tls: config.trust.client(config.zero_rtt)?,
         timestamps: config.timestamps,
-        // Each socket is one task of the stack. With a socket per core, no core waits for another's
-        // task.
+        // Each socket is one task of the stack. With one socket per core, no core waits for another
+        // core's task.
         sockets: std::thread::available_parallelism()
             .map_or(1, std::num::NonZero::get)
             .min(connections),
@@ -173,7 +173,8 @@ async fn drive<E: Endpoint>(
             }
         }
     }
-    // A run whose remaining time has no arrivals ends early, but its rates refer to the whole time.
+    // A run without arrivals in the remaining time ends early, but its rates refer to the whole
+    // time.
     let ended = match stats.until() {
         Some(until) if full_time.load(Ordering::Relaxed) => now().max(until),
         _ => now(),
@@ -186,7 +187,7 @@ async fn drive<E: Endpoint>(
     Ok(meter.outcome(ended, open_loop))
 }
 
-/// Part of a run in which requests start.
+/// Limits of the part of a run in which requests start.
 #[derive(Clone, Copy)]
 struct Extent {
     warm_up: Duration,
@@ -218,7 +219,7 @@ async fn run_traffic<E: Endpoint>(
     }
 }
 
-/// Checks that the server is reachable. With `zero_rtt`, also waits for session tickets.
+/// Checks that the server is reachable. If `zero_rtt` is set, also waits for session tickets.
 async fn check_reachable<E: Endpoint>(
     client: &Client<E>,
     timeout: Duration,
@@ -254,7 +255,8 @@ fn limited(
     })
 }
 
-/// Time of a reading, CPU time of the process until then, and CPU time of the machine.
+/// Reading of the CPU usage: its time, the CPU time of the process so far, and the CPU time of the
+/// machine so far.
 type Reading = (Instant, Duration, Option<MachineTime>);
 
 /// Reader of the CPU usage, and writer of the interval log during a run.
@@ -316,7 +318,7 @@ impl Meter {
         let Some(times) = self.stats.totals().interval.replace(next) else { return };
         let length = now.saturating_duration_since(self.rotated);
         let start = self.rotated.saturating_duration_since(self.stats.began);
-        // A log that cannot be written reports this at the end.
+        // If the log cannot be written, the error is reported at the end of the run.
         let _ = intervals.send(Interval { start, length, times });
         self.rotated = now;
     }

@@ -7,11 +7,11 @@ use super::latency::LatencyHistogram;
 
 /// Minimum CPU utilisation at which the client counts as saturated.
 const BUSY: f64 = 0.85;
-/// Minimum utilisation of the machine's cores by all programs at which CPU time counts as scarce.
+/// Utilisation of the machine's cores by all programs at which CPU time counts as scarce.
 const MACHINE_BUSY: f64 = 0.9;
-/// Lateness that is always tolerated, because sleeping costs this much on a busy system.
+/// Lateness that is always tolerated, because waking from sleep takes this long on a busy system.
 const LATE: Duration = Duration::from_millis(1);
-/// Lateness beyond this fraction of the median response time counts as saturation.
+/// Fraction of the median response time beyond which lateness counts as saturation.
 const LATE_PART: f64 = 0.1;
 
 /// CPU usage and lateness of the client during a run.
@@ -33,7 +33,7 @@ pub struct ClientSaturation {
     /// not report it.
     pub machine: Option<f64>,
     /// Datagrams that the kernel dropped because the client had not read earlier ones; `None` if
-    /// the system does not report them.
+    /// the system does not report this number.
     pub unread: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl ClientSaturation {
     }
 
     /// Returns whether all programs together used nearly all cores. Even if the client was not the
-    /// limit, the server or a relay on this machine may then have been.
+    /// bottleneck, the server or a relay on this machine may then have been.
     pub fn machine_is_busy(&self) -> bool {
         self.machine.is_some_and(|busy| busy >= MACHINE_BUSY)
     }

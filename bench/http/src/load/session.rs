@@ -1,4 +1,4 @@
-//! One HTTP/3 connection of the client, and requests on it.
+//! One HTTP/3 connection of the client, and the requests on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,9 +28,9 @@ pub(super) type Http3Driver<E> =
 /// An HTTP/3 connection. Dropping it closes the connection and records its statistics.
 pub(super) struct Session<E: Endpoint> {
     pub(super) id: u64,
-    /// `None` once the connection is given back.
+    /// The open connection; `None` once it is given back to the caller.
     connection: Option<Connection<E>>,
-    /// Knows why it closed the connection.
+    /// Handle that closes the connection and stores the reason.
     closer: Closer,
     sender: RequestSender<E>,
     driver: Option<AbortHandle>,
@@ -40,7 +40,7 @@ pub(super) struct Session<E: Endpoint> {
     fields: Arc<RequestFields>,
 }
 
-/// Fields of every request besides its URL.
+/// Header fields of every request in addition to its URL.
 #[derive(Debug)]
 pub(super) struct RequestFields {
     headers: http::HeaderMap,
@@ -70,8 +70,8 @@ impl<E: Endpoint> Session<E> {
         Ok(session)
     }
 
-    /// Like [`Session::start`], but without driving the connection, which starts with
-    /// [`Session::drive`].
+    /// Starts HTTP/3 on a connection like [`Session::start`], but does not drive the connection
+    /// before [`Session::drive`] is called.
     pub(super) async fn prepare(
         connection: Connection<E>,
         id: u64,
@@ -128,7 +128,7 @@ impl<E: Endpoint> Session<E> {
         self.connection.as_ref().and_then(|connection| connection.stats().rtt).unwrap_or_default()
     }
 
-    /// Returns the connection unchanged, if it was never driven and thus nothing closes it.
+    /// Returns the connection without closing it, for a session that was never driven.
     pub(super) fn give_back(mut self) -> Option<Connection<E>> {
         self.connection.take()
     }
@@ -141,7 +141,7 @@ impl<E: Endpoint> Session<E> {
         progress: &mut ResponseProgress,
     ) -> Result<(), Failure> {
         let mut answered = send_request::<E>(sender, url, &self.fields, progress).await;
-        // h3 may see that the connection is closed before it sees why.
+        // `h3` may notice that the connection is closed before the reason is known.
         if let (Err(failure), Some(error)) = (&answered, self.closer.why())
             && failure.kind() == FailureKind::Reset
         {
@@ -175,12 +175,12 @@ async fn send_request<E: Endpoint>(
 ) -> Result<(), Failure> {
     let mut request = http::Request::new(());
     *request.uri_mut() = url.clone();
-    // A map without fields allocates no memory.
+    // An empty map allocates no memory.
     request.headers_mut().clone_from(&fields.headers);
     let mut digest = fields.check_digests.then(Digest::default);
     let mut stream = sender.send_request(request).await?;
-    // A server that has read enough may stop the rest (RFC 9114 §4.1). The response shows other
-    // errors.
+    // A server that has read enough of a request may stop the rest (RFC 9114 §4.1). The response
+    // shows any other error.
     let _ = stream.finish().await;
     let head = stream.recv_response().await?;
     progress.first_byte = Some(now());
@@ -194,14 +194,14 @@ async fn send_request<E: Endpoint>(
                 data.advance(piece.len());
             }
         }
-        // Without this, a response with endless data would give no other task a turn, not even the
-        // request's timeout.
+        // Without this yield, a response with endless data would keep all other tasks from running,
+        // even the request's timeout.
         tokio::task::coop::consume_budget().await;
     }
     let promised = head.headers().get(http::header::CONTENT_LENGTH);
     let promised =
         promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
-    // Read the end of the stream, because dropping the stream before would stop it.
+    // Read up to the end of the stream. Dropping the stream earlier would send STOP_SENDING.
     let trailers = stream.recv_trailers().await?;
     progress.last_byte = Some(now());
     if head.status().is_client_error() || head.status().is_server_error() {
@@ -215,7 +215,7 @@ async fn send_request<E: Endpoint>(
         _ => {}
     }
     let Some(digest) = digest else { return Ok(()) };
-    // A server that knows the whole body in advance sends the digest in the header.
+    // A server that knows the whole body in advance may send the digest in the header.
     let digests =
         trailers.as_ref().filter(|trailers| trailers.contains_key(digest::CONTENT_DIGEST));
     Ok(digest.check(digests.unwrap_or(head.headers()))?)

@@ -1,4 +1,4 @@
-//! URLs and the server that they name.
+//! URLs, and the server to which they belong.
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -57,7 +57,8 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// Parses the URLs of one server. Returns its name with the port, and the URLs for requests.
+/// Parses the URLs of one server. Returns the server's name with the port, and the URLs for
+/// requests.
 ///
 /// # Errors
 /// Returns an error if a URL is not an `https` URL or if the URLs name several servers.
@@ -97,8 +98,8 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), Invalid
         .ok_or_else(|| Invalid::because("there is no URL").hint("write one"))
 }
 
-/// Returns whether the authority has a valid port or none. The `http` crate would treat an invalid
-/// port as none.
+/// Returns whether the authority has a valid port or no port. The `http` crate would treat an
+/// invalid port as no port.
 fn has_port(authority: &Authority) -> bool {
     let given =
         authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':'));
@@ -115,14 +116,13 @@ pub fn host(authority: &Authority) -> &str {
     bare(authority.host())
 }
 
-/// Returns the address to use among a server's addresses. Servers often listen on only one IP
-/// version, usually IPv4.
+/// Selects one of a server's addresses. Servers often listen on only one IP version, usually IPv4.
 pub fn choose_address(found: impl IntoIterator<Item = SocketAddr>) -> Option<SocketAddr> {
     let found: Vec<_> = found.into_iter().collect();
     found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
 }
 
-/// Returns the wildcard address and any port, for packets to `towards`.
+/// Returns the wildcard address of the IP version of `towards`, with any port.
 pub const fn wildcard_address(towards: SocketAddr) -> SocketAddr {
     match towards {
         SocketAddr::V4(_) => SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),

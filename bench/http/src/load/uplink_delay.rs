@@ -6,14 +6,15 @@ use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
 use fathom_plugin::Observer;
 use parking_lot::Mutex;
 
-/// Mean of the one-way delays of one connection's sent packets above the smallest delay. Takes
-/// constant memory, however long the connection lives.
+/// Mean queueing delay of the packets that one connection sent: their one-way delays minus the
+/// smallest of these delays. It takes constant memory, however long the connection lives.
 #[derive(Debug, Default)]
 pub(super) struct UplinkDelay(Mutex<Option<Delays>>);
 
 #[derive(Debug)]
 struct Delays {
-    /// First delay. Others are relative to it, because the difference of the clocks is arbitrary.
+    /// First one-way delay. All other delays are stored relative to it, because the difference
+    /// between the clocks is arbitrary.
     first: i64,
     least: i64,
     sum: i128,
@@ -21,7 +22,7 @@ struct Delays {
 }
 
 impl UplinkDelay {
-    /// Returns the mean queueing delay, or `None` if there was no delay.
+    /// Returns the mean queueing delay, or `None` if no delay was recorded.
     pub(super) fn mean(&self) -> Option<Duration> {
         let delays = self.0.lock();
         let delays = delays.as_ref()?;

@@ -1,4 +1,5 @@
-//! Metrics of connections: their handshakes, refusals and requests, and their counts when they end.
+//! Metrics of connections: handshakes, refusals and requests, and the counts of connections that
+//! have ended.
 
 use fathom_stacks::ConnectionStats;
 use prometheus_client::metrics::counter::Counter;
@@ -9,7 +10,7 @@ use prometheus_client::registry::Registry;
 use super::labels::{ControllerLabels, ExtensionLabels};
 use super::registration::{Histograms, add, delays, histogram};
 
-/// Connections and their handshakes, refusals and invalid requests.
+/// Metrics of connections and their handshakes, refusals and invalid requests.
 #[derive(Debug)]
 pub(super) struct ConnectionCounts {
     pub(super) connections: Family<ControllerLabels, Counter>,

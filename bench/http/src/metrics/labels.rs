@@ -27,13 +27,13 @@ pub(super) struct ExtensionLabels {
     pub(super) extension: &'static str,
 }
 
-/// Label: reason why a slow reader was dropped.
+/// Label with the reason why a slow reader was dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ReasonLabels {
     pub(super) reason: &'static str,
 }
 
-/// Label: outcome of an operation.
+/// Label with the outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct OutcomeLabels {
     pub(super) outcome: &'static str,

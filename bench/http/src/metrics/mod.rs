@@ -168,7 +168,7 @@ impl Metrics {
         self.counts.open.get_or_create(of).inc();
     }
 
-    /// Counts the end of a TCP connection, which has no packet counts of ours.
+    /// Counts the end of a TCP connection. There are no packet counts for TCP.
     pub fn closed_tcp(&self, of: &ControllerLabels) {
         self.counts.open.get_or_create(of).dec();
     }

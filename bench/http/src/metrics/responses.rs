@@ -19,7 +19,7 @@ pub enum SlowReader {
     /// [`Limits::stall_timeout`](crate::limits::Limits::stall_timeout). Its responses are reset.
     #[error("the client reads too slowly")]
     Stall,
-    /// The client held response memory that others needed. Its connection is closed.
+    /// The client held response memory that other clients needed. Its connection is closed.
     #[error("the client reads too slowly while memory is short")]
     Pressure,
 }
@@ -150,8 +150,8 @@ impl ResponseFamilies {
     }
 }
 
-/// Handles to one controller's response metrics. They are looked up once, because a lookup costs
-/// more than an increment.
+/// Handles to one controller's response metrics. The handles are looked up once, because a lookup
+/// takes longer than an increment.
 #[derive(Debug)]
 pub struct ResponseMetrics {
     of: ControllerLabels,
@@ -164,16 +164,16 @@ pub struct ResponseMetrics {
     response: Histogram,
 }
 
-/// Times of a response, measured from its request's header.
+/// Durations of a response, all measured from the arrival of its request's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseTimes {
     /// Time until QUIC took the first byte of the body. If the body is handed over in one piece,
     /// this is also the time of the last byte.
     pub first_byte: Duration,
-    /// Time until QUIC took the last byte. Data that fit the send buffer are taken at once.
+    /// Time until QUIC took the last byte. Data that fit into the send buffer are taken at once.
     pub handed_over: Duration,
-    /// Time until the client had acknowledged the last byte: the client's waiting time, and the
-    /// acknowledgement's way back.
+    /// Time until the client had acknowledged the last byte. This includes the client's waiting
+    /// time and the way back of the acknowledgement.
     pub acknowledged: Duration,
 }
 

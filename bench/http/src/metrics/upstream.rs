@@ -23,16 +23,16 @@ pub enum UpstreamOutcome {
     Broken,
     /// The upstream server did not answer in time (504).
     Timeout,
-    /// There were too many requests at once (503).
+    /// There were too many simultaneous requests (503).
     Busy,
     /// The request itself could not be forwarded (4xx).
     Request,
-    /// The response's body broke off after the header: the response was reset.
+    /// The body of the response broke off after the header, so the response was reset.
     BodyBroken,
-    /// No data of the body arrived for too long after the header: the response was reset.
+    /// No data of the body arrived for too long after the header, so the response was reset.
     BodyTimeout,
-    /// The client read too little while slots were scarce, or had more than its share of them: the
-    /// response was reset.
+    /// The client read too little while slots were scarce, or held more than its share of the
+    /// slots. The response was reset.
     Evicted,
 }
 

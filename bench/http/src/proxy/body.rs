@@ -15,11 +15,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::headers::remove_hop_by_hop;
 use crate::request::{RequestBody, RequestBodyError};
 
-/// Lowest rate of a client that sends a body, in bytes per second. Clients that read responses have
-/// the same limit.
+/// Minimum rate of a client that sends a body, in bytes per second. The same limit applies to
+/// clients that read responses.
 const LEAST_RATE: f64 = 500.0;
 
-/// State of a body while another task reads it.
+/// State of a body, observed while another task reads the body.
 #[derive(Debug)]
 pub(super) struct BodyProgress {
     state: Mutex<State>,
@@ -30,7 +30,7 @@ struct State {
     /// Time when the upstream server took the last piece.
     last: Instant,
     error: Option<RequestBodyError>,
-    /// Whether all of the body was taken.
+    /// Whether the upstream server has taken the whole body.
     over: bool,
 }
 
@@ -39,7 +39,7 @@ impl BodyProgress {
         Arc::new(Self { state: Mutex::new(State { last: Instant::now(), error: None, over }) })
     }
 
-    /// Returns whether the upstream server has taken all of the body.
+    /// Returns whether the upstream server has taken the whole body.
     pub(super) fn is_over(&self) -> bool {
         self.state.lock().over
     }
@@ -55,12 +55,12 @@ impl BodyProgress {
     }
 }
 
-/// Pace of a client while it is waited for. In each stretch of `patience` it must transfer
-/// [`LEAST_RATE`].
+/// Pace of a client during waits for it. In each period of `patience` spent waiting, the client
+/// must transfer data at [`LEAST_RATE`].
 #[derive(Debug)]
 pub(super) struct Pace {
     patience: Duration,
-    /// Time waited in this stretch, and bytes transferred in it.
+    /// Time spent waiting in the current period, and bytes transferred in this period.
     waited: Duration,
     bytes: u64,
     since: Option<Instant>,
@@ -71,12 +71,12 @@ impl Pace {
         Self { patience, waited: Duration::ZERO, bytes: 0, since: None }
     }
 
-    /// Starts a wait, unless one has started. Returns the end of the stretch.
+    /// Starts a wait, unless one has already started. Returns the end of the period.
     pub(super) fn wait(&mut self, now: Instant) -> Instant {
         *self.since.get_or_insert(now) + self.patience.saturating_sub(self.waited)
     }
 
-    /// Ends the wait, which brought this many bytes.
+    /// Ends the wait, during which this many bytes arrived.
     pub(super) fn brought(&mut self, now: Instant, bytes: u64) {
         if let Some(since) = self.since.take() {
             self.waited += now.saturating_duration_since(since);
@@ -84,7 +84,7 @@ impl Pace {
         self.bytes += bytes;
     }
 
-    /// Ends the stretch. Returns whether the client was too slow in it.
+    /// Ends the period. Returns whether the client was too slow in this period.
     pub(super) fn is_slow(&mut self) -> bool {
         let slow = (self.bytes as f64) < LEAST_RATE * self.patience.as_secs_f64();
         *self = Self::new(self.patience);
@@ -92,17 +92,17 @@ impl Pace {
     }
 }
 
-/// A body with its limits.
+/// A request body with its limits.
 pub(super) struct BoundedBody {
     inner: RequestBody,
-    /// Number of bytes that the body may still bring.
+    /// Number of bytes that may still arrive.
     left: u64,
     bound: u64,
     /// Number of bytes still to come according to `content-length`.
     declared: Option<u64>,
     pace: Pace,
     alarm: Pin<Box<Sleep>>,
-    /// First frame, read in advance to learn whether there is one.
+    /// First frame of the body. It is read in advance to find out whether the body is empty.
     peeked: Option<Frame<Bytes>>,
     ended: bool,
     progress: Arc<BodyProgress>,
@@ -197,8 +197,8 @@ impl BoundedBody {
                 return self.fail(RequestBodyError::TooLarge(self.bound));
             };
             if let Some(declared) = &mut self.declared {
-                // A server that trusts the length would take additional bytes as the start of
-                // another request.
+                // A server that trusts the declared length would take additional bytes as the start
+                // of another request.
                 let Some(left) = declared.checked_sub(length) else {
                     return self.fail(RequestBodyError::Length);
                 };
@@ -237,7 +237,7 @@ impl Body for BoundedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // The frame that was read in advance is still to come.
+        // The frame that was read in advance still has to be returned.
         let peeked =
             self.peeked.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
         self.declared.map_or_else(SizeHint::default, |left| SizeHint::with_exact(left + peeked))

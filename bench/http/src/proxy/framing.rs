@@ -1,6 +1,6 @@
 //! Length of an upstream server's response according to its header. A contradictory header is an
-//! error, because a client that trusts the other part of it would take a cut response for a
-//! complete one (RFC 9112 §6.3).
+//! error. A client might trust a different part of the header than the proxy, and take a truncated
+//! response for a complete one (RFC 9112 §6.3).
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, StatusCode, Version};
@@ -10,21 +10,20 @@ use super::headers::content_length;
 /// Framing of a response's body according to its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Framing {
-    /// Whether the response has no content whatever its header says, because of its status or its
-    /// request's method.
+    /// Whether the response has no content whatever its header says. This follows from its status
+    /// or from the method of its request.
     pub(super) empty: bool,
     /// Value of `content-length`.
     pub(super) length: Option<u64>,
 }
 
-/// Reads the framing of a response to a request with this method, and leaves at most one
-/// `content-length`.
+/// Reads the framing of a response to a request with this method. Leaves at most one
+/// `content-length` field in the header.
 ///
-/// # Errors
-/// Returns an error if the framing is contradictory or not supported. RFC 9112 §6.3 permits a proxy
-/// to drop a `content-length` beside `transfer-encoding`, but calls the combination a sign of
-/// response splitting that "ought to be handled as an error". A response whose end is in doubt is
-/// not forwarded.
+/// Returns an error if the framing is contradictory or not supported. RFC 9112 §6.3 permits a
+/// proxy to drop a `content-length` next to `transfer-encoding`. It also calls the combination a
+/// sign of response splitting that "ought to be handled as an error". The proxy does not forward a
+/// response whose end is in doubt.
 pub(super) fn framing(
     method: &Method,
     status: StatusCode,
@@ -44,8 +43,8 @@ pub(super) fn framing(
         if length.is_some() {
             return Err("both content-length and transfer-encoding");
         }
-        // The request offered no other coding (`te`). A coding that is not decoded here would reach
-        // the client without any indication.
+        // The request offered no other coding (`te`). The client would not notice a coding that is
+        // not decoded here.
         if codings.next().is_some()
             || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked")
         {

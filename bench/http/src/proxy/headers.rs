@@ -1,4 +1,4 @@
-//! Edits header fields on their way through the proxy.
+//! Edits header fields as they pass through the proxy.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Pseudonym in `via`.
+/// Pseudonym of this proxy in `via`.
 const PSEUDONYM: &str = "fathom";
 
 /// Removes fields that belong to one connection only (RFC 9110 §7.6.1), and fields that
@@ -49,8 +49,8 @@ fn add_via(headers: &mut HeaderMap, version: Version) {
     }
 }
 
-/// Turns a client's header fields into those of a request to the upstream server. Statements of
-/// clients about earlier proxies are dropped, because clients could invent them.
+/// Turns a client's header fields into the fields of a request to the upstream server. Clients'
+/// statements about earlier proxies are dropped, because a client could invent them.
 pub(super) fn to_upstream(
     headers: &mut HeaderMap,
     version: Version,
@@ -64,7 +64,7 @@ pub(super) fn to_upstream(
     let ip = client.ip().to_canonical();
     // An IPv6 address is in brackets and quoted (RFC 7239 §6).
     let node = if ip.is_ipv6() { format!("\"[{ip}]\"") } else { ip.to_string() };
-    // A host of only these characters needs no escapes in a quoted string.
+    // A host with only these characters needs no escapes in a quoted string.
     let plain = authority.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~:[]%".contains(&b));
     let host = if plain { format!("host=\"{authority}\";") } else { String::new() };
     for (name, value) in [
@@ -81,19 +81,18 @@ pub(super) fn to_upstream(
     add_via(headers, version);
 }
 
-/// Turns an upstream server's header fields into those of a response. Its `alt-svc` applies to its
-/// own address and not to ours.
+/// Turns an upstream server's header fields into the fields of a response. Drops `alt-svc`, which
+/// applies to the upstream server's address and not to ours.
 pub(super) fn to_client(headers: &mut HeaderMap, version: Version) {
     remove_hop_by_hop(headers);
     headers.remove(ALT_SVC);
     add_via(headers, version);
 }
 
-/// Reads `content-length`, or returns `Ok(None)` without one. One length that is repeated in
-/// several lines or in a list is that length (RFC 9110 §8.6).
+/// Reads `content-length`; returns `Ok(None)` if there is no such field. A length that is repeated
+/// in several lines or in a list counts as one length (RFC 9110 §8.6).
 ///
-/// # Errors
-/// Returns an error if the value is not a number, or if there are several that differ.
+/// Returns an error if a value is not a number, or if the values differ.
 pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, &'static str> {
     let mut found = None;
     let values = headers

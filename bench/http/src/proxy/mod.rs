@@ -4,11 +4,11 @@
 //! | file | contents |
 //! |---|---|
 //! | `upstream.rs` | the upstream server's URL |
-//! | `headers.rs` | editing header fields on their way through |
+//! | `headers.rs` | editing of header fields as they pass through |
 //! | `body.rs` | limits of request bodies |
 //! | `framing.rs` | length of a response according to its header |
 //! | `upstream_body.rs` | a response's body |
-//! | `slots.rs` | limits of concurrent requests, for all clients and for each |
+//! | `slots.rs` | limits of concurrent requests, in total and per client |
 //! | `pool.rs` | connections to the upstream server |
 //! | `error_text.rs` | the text of an error, with its causes |
 
@@ -51,11 +51,11 @@ use upstream_body::Answered;
 pub(crate) use upstream_body::Piece;
 pub use upstream_body::{BodyDefect, Eviction, UpstreamBody, UpstreamBodyError};
 
-/// Least time that a client gets for a body, however little it sends.
+/// Minimum time that a client gets for a body, however little the client sends.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Largest number of interim responses (1xx) to a request; honest servers send fewer. (Go's
-/// `net/http` accepts five.)
+/// Maximum number of interim responses (1xx) to a request. Honest servers send fewer, and Go's
+/// `net/http` accepts five.
 const MOST_INTERIM: usize = 32;
 /// Message to clients about an invalid response.
 const INVALID: &str = "the upstream server sent no valid response";
@@ -67,24 +67,25 @@ pub struct ProxySettings {
     pub upstream: Upstream,
     /// TLS configuration for an `https` upstream; see [`Self::trust`].
     tls: Option<Arc<ClientConfig>>,
-    /// Requests at the upstream server at once, and therefore connections to it. A client prefix
-    /// may have as many as are free, but at most a quarter of all.
+    /// Maximum number of simultaneous requests at the upstream server, and therefore of connections
+    /// to it. A client prefix may have as many requests as slots are free, but at most a quarter of
+    /// all slots.
     pub requests: usize,
-    /// Time limit for a connection to the upstream server, and for a free slot.
+    /// Time limit for making a connection to the upstream server, and for the wait for a free slot.
     pub connect_timeout: Duration,
-    /// Time limit for the upstream server's header, and between two pieces of its body.
+    /// Time limit for the upstream server's header, and for the gap between two pieces of its body.
     pub timeout: Duration,
     /// Time for which an idle connection is kept.
     pub idle_timeout: Duration,
     /// Largest request body, in bytes.
     pub max_body: u64,
-    /// Prefix of an address that counts as one client.
+    /// Length of the address prefix that counts as one client.
     pub client_prefix: ClientPrefix,
     /// Time that a request waits for a slot before a client that holds more than an equal share
     /// must give one back.
     pub grace: Duration,
-    /// Time for which a request's slot stays occupied after the client has aborted a request on
-    /// which the upstream server is working.
+    /// Time for which a slot stays occupied if the client aborts its request while the upstream
+    /// server is working on it.
     pub cooldown: Duration,
     /// Period over which the client of a response must take 500 bytes per second while fewer than a
     /// fourth of the slots are free. Only time spent waiting for the client counts.
@@ -100,8 +101,8 @@ impl ProxySettings {
             requests: 512,
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(60),
-            // Shorter than the defaults of servers (nginx 75 s, Apache 5 s): the side that closes
-            // first loses no request.
+            // This time is shorter than the defaults of servers (nginx 75 s, Apache 5 s). The side
+            // that closes an idle connection first loses no request.
             idle_timeout: Duration::from_secs(4),
             max_body: 100 << 20,
             client_prefix: ClientPrefix::default(),
@@ -216,7 +217,7 @@ impl Refusal {
 }
 
 impl Proxy {
-    /// Returns a proxy for the upstream server of `settings`. Makes no connection yet.
+    /// Returns a proxy for the upstream server of `settings`, without connecting to it yet.
     pub fn new(settings: ProxySettings, metrics: UpstreamMetrics) -> Self {
         let tls = settings.tls.clone().filter(|_| settings.upstream.uses_tls());
         let pool = Pool::new(
@@ -345,7 +346,7 @@ impl Proxy {
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
         let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-        // `*` is the whole server, which OPTIONS may ask about.
+        // The target `*` means the whole server. Only OPTIONS may use it.
         let path = if path.starts_with('/') || (path == "*" && method == Method::OPTIONS) {
             path
         } else {
@@ -409,8 +410,8 @@ fn rarely_has_body(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE | Method::TRACE)
 }
 
-/// Returns whether a request has no body. Reads as much of the body as the answer needs: the first
-/// frame or the end of a request that rarely has a body.
+/// Returns whether a request has no body. If requests like this one rarely have a body, waits for
+/// the first frame of the body or its end.
 async fn is_empty(
     body: &mut BoundedBody,
     method: &Method,
@@ -425,7 +426,7 @@ async fn is_empty(
     }
 }
 
-/// Counter of interim responses to a request.
+/// Counter of the interim responses to a request.
 #[derive(Debug, Default)]
 struct InterimCount {
     count: AtomicUsize,
@@ -450,7 +451,7 @@ impl InterimCount {
     }
 }
 
-/// Passes an interim response on if there is room for it. Never waits.
+/// Forwards an interim response if there is room for it. Never waits.
 fn forward_interim(to: &mpsc::Sender<Response<()>>, status: StatusCode, headers: &HeaderMap) {
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return;
@@ -462,8 +463,8 @@ fn forward_interim(to: &mpsc::Sender<Response<()>>, status: StatusCode, headers:
     let _ = to.try_send(response);
 }
 
-/// Resolves when the upstream server has neither taken anything of the request's body nor answered
-/// for this long.
+/// Resolves when, for this long, the upstream server has neither taken any part of the request's
+/// body nor answered.
 async fn silence(progress: &BodyProgress, patience: Duration) {
     let begun = Instant::now();
     loop {

@@ -1,12 +1,12 @@
-//! Connections to the upstream server. They are made on demand and kept for the next request, and
-//! there are never more than slots.
+//! Connections to the upstream server. They are made on demand and kept for later requests, and
+//! there are never more connections than slots.
 //!
-//! hyper's pooling client looks connections up by the request's authority. Here the authority is
-//! the client's and can be any name, while all requests go to one server. Therefore this module
-//! keeps the connections itself. Requests queue for a connection, which may be new or returned by
-//! another request. A connection attempt is completed even if the request that started it is gone,
-//! and the next request uses the connection. So clients that cancel their requests at once do not
-//! cost a connection each.
+//! hyper's pooling client looks connections up by the request's authority. In this proxy, the
+//! client chooses the authority, which can be any name, while all requests go to one server.
+//! Therefore, this module manages the connections itself. Requests queue for a connection, which
+//! may be new or returned by another request. A connection attempt is completed even if the request
+//! that started it is gone. The next request then uses the connection, so clients that cancel their
+//! requests at once do not waste a connection each.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,35 +31,36 @@ use tokio_rustls::TlsConnector;
 use super::body::BoundedBody;
 use super::upstream::{Scheme, Upstream};
 
-/// Bytes that a connection buffers, each way.
+/// Bytes that a connection buffers in each direction.
 const BUFFER: usize = 64 << 10;
-/// Size of the kernel's buffers of an HTTP/1.1 connection, each way. Response data that a client
-/// does not read wait there, and at the server. By default, Linux would let the buffers grow to 6
-/// MiB (`tcp_rmem`) for each of about a hundred connections. Linux doubles the given number
-/// (socket(7)).
+/// Size of the kernel's buffers of an HTTP/1.1 connection, in each direction. Response data that a
+/// client does not read wait in these buffers and at the server. By default, Linux would let the
+/// buffers grow to 6 MiB (`tcp_rmem`) for each of about a hundred connections. Linux doubles the
+/// given number (socket(7)).
 const KERNEL_BUFFER: usize = 128 << 10;
-/// Flow control windows of an HTTP/2 connection: bytes that its streams may bring before they are
-/// read. A stream's window is its part of the memory for proxied responses.
+/// Flow control windows of an HTTP/2 connection: bytes that may arrive on its streams before they
+/// are read. A stream's window corresponds to its part of the memory for proxied responses.
 const STREAM_WINDOW: u32 = 128 << 10;
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// Time limit for a connection to show that a response on it is over. The connection's task runs on
-/// this machine and has nothing to wait for.
+/// Time limit for a connection to show that a response on it is over. This takes little time,
+/// because the connection's task runs on this machine and waits for nothing.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// A request to the upstream server.
 pub(super) type UpstreamRequest = http::Request<BoundedBody>;
 
-/// Reason why there is no response.
+/// Reason why a request got no response.
 #[derive(Debug)]
 pub(super) enum SendError {
     /// There was no connection, so nothing was sent.
     Connect(ConnectError),
-    /// The connection broke while the request was on it. The flag is true if the connection had
-    /// been used before: then the server may have closed it while the request was on its way.
+    /// The connection broke while it carried the request. The flag is true if the connection had
+    /// been used before. In this case, the server may have closed it while the request was in
+    /// transit.
     Broken(hyper::Error, bool),
 }
 
-/// Reason why there is no connection. Clones tell each waiting request.
+/// Reason why there is no connection. It can be cloned, so that each waiting request gets it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum ConnectError {
     /// TCP or TLS failed.
@@ -88,16 +89,16 @@ impl From<hyper::Error> for ConnectError {
     }
 }
 
-/// A connection for one request after another.
+/// A connection that carries one request after another.
 struct Http1 {
     sender: http1::SendRequest<BoundedBody>,
-    /// Resolves when the connection is over, with the reason if the server sent data that no
-    /// request had asked for.
+    /// Future that resolves when the connection is over. The result is an error if the server sent
+    /// data that no request had asked for.
     over: oneshot::Receiver<Option<hyper::Error>>,
 }
 
-/// A connection that can take a request. The flag is true if the connection existed before, so that
-/// the server may have closed it.
+/// A connection that can take a request. The flag is true for an existing connection, which the
+/// server may have closed in the meantime.
 enum Connection {
     Http1(Http1, bool),
     Http2(http2::SendRequest<BoundedBody>, bool),
@@ -105,12 +106,12 @@ enum Connection {
 
 type Waiting = oneshot::Sender<Result<Connection, ConnectError>>;
 
-/// The connections, and the requests that wait for one.
+/// The connections, and the requests that wait for a connection.
 #[derive(Default)]
 struct State {
     /// Idle connections, with the one used last at the end.
     idle: Vec<(Instant, Http1)>,
-    /// Connection that all requests share, if the server supports HTTP/2.
+    /// Connection that all requests share; `None` unless the server supports HTTP/2.
     shared: Option<http2::SendRequest<BoundedBody>>,
     /// Whether the last connection over TLS was for HTTP/1.1. The next connections are then made in
     /// parallel, because none can be shared.
@@ -126,7 +127,7 @@ pub(super) struct Pool {
     tls: Option<(TlsConnector, ServerName<'static>)>,
     connect_timeout: Duration,
     idle_timeout: Duration,
-    /// Idle connections at most.
+    /// Maximum number of idle connections.
     most_idle: usize,
     state: Mutex<State>,
     open: Gauge,
@@ -148,19 +149,19 @@ impl Drop for Open {
     }
 }
 
-/// Connection of a response that is not over. If dropped early, the connection is kept if the
-/// response can be read to its end at once, and closed otherwise.
+/// Connection of a response that is not over. If this value is dropped early, the connection is
+/// kept if the response can be read to its end at once. Otherwise, the connection is closed.
 pub(super) struct Tail {
     http1: Option<Http1>,
     pool: Arc<Pool>,
 }
 
 impl Tail {
-    /// Ends the response and returns the connection to the pool. If `sent` is true, the request is
-    /// over as well, and excess data of the server show here unless they arrive later.
+    /// Ends the response and returns the connection to the pool. `sent` tells whether the request
+    /// is over as well. If it is, excess data of the server are detected here unless they arrive
+    /// later.
     ///
-    /// # Errors
-    /// Returns an error if the server sent more than its response.
+    /// Returns an error if the server sent more data than its response.
     pub(super) async fn end(&mut self, sent: bool) -> Result<(), hyper::Error> {
         let Some(mut http1) = self.http1.take() else { return Ok(()) };
         if !sent {
@@ -179,7 +180,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Discards the connection, because the end of a response on it is in doubt.
+    /// Discards the connection, because it is not certain where a response on it ends.
     pub(super) fn discard(&mut self) {
         self.http1 = None;
     }
@@ -217,7 +218,7 @@ impl Pool {
     }
 
     /// Sends a request on an existing or a new connection. A request is sent on another connection
-    /// if none of its bytes was sent. `again` creates the same request anew if a repetition is
+    /// if none of its bytes was sent. `again` creates the same request once more if a repetition is
     /// harmless. Calls `sending` before a connection gets the request.
     pub(super) async fn send(
         self: &Arc<Self>,
@@ -276,8 +277,8 @@ impl Pool {
         connection.await.unwrap_or(Err(ConnectError::Abandoned))
     }
 
-    /// Starts connections for the waiting requests: one for each, or one for all while it may be
-    /// shared.
+    /// Starts connections for the waiting requests. Starts one connection for each request, or a
+    /// single one for all requests while it may be shared.
     fn connect_for(self: &Arc<Self>, state: &mut State) {
         state.waiting.retain(|waiting| !waiting.is_closed());
         let side_by_side = match self.upstream.scheme() {
@@ -297,7 +298,8 @@ impl Pool {
         }
     }
 
-    /// Hands a new connection to `to` or to a waiting request, or keeps it if nobody waits.
+    /// Hands a new connection to `to` or to a waiting request. Keeps the connection if no request
+    /// waits.
     fn made(self: &Arc<Self>, made: Result<Connection, ConnectError>, to: Option<Waiting>) {
         let mut state = self.state.lock();
         if let Some(to) = to {
@@ -330,7 +332,8 @@ impl Pool {
         }
     }
 
-    /// Hands a free connection to the request that has waited longest, or keeps it.
+    /// Hands a free connection to the request that has waited longest. Keeps the connection if no
+    /// request waits.
     fn give(&self, state: &mut State, http1: Http1, used: bool) {
         let mut offered = Ok(Connection::Http1(http1, used));
         while let Some(waiting) = state.waiting.pop_front() {
@@ -351,10 +354,10 @@ impl Pool {
         self.give(&mut self.state.lock(), http1, true);
     }
 
-    /// Keeps a connection for the next request once its response was read.
+    /// Keeps a connection for the next request once the response on it has been read.
     fn keep(self: &Arc<Self>, mut http1: Http1) {
         let pool = Arc::clone(self);
-        // Without a runtime, the connections are gone as well.
+        // Without a runtime, the connections no longer exist.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 if http1.sender.ready().await.is_ok() {
@@ -420,7 +423,7 @@ impl Pool {
 }
 
 /// Returns whether a connection ended because the server sent data that no request had asked for.
-/// hyper has no predicate for this error: it is the remaining kind, and has no cause.
+/// hyper has no predicate for this error. It is the only remaining kind of error without a cause.
 fn is_excess(e: &hyper::Error) -> bool {
     let other = e.is_parse()
         || e.is_user()
@@ -433,17 +436,18 @@ fn is_excess(e: &hyper::Error) -> bool {
         && !e.is_timeout()
 }
 
-/// Limits the kernel's buffers, except for HTTP/2: all its requests share a connection, whose
+/// Limits the kernel's buffers, except for HTTP/2. All HTTP/2 requests share a connection, whose
 /// windows limit the data.
 fn bound_kernel_buffers(stream: &TcpStream, http2: bool) {
     if !http2 {
         let socket = SockRef::from(stream);
-        // If the system refuses, its own limits apply.
+        // If the system refuses, the system's own limits apply.
         let _ = socket.set_recv_buffer_size(KERNEL_BUFFER);
         let _ = socket.set_send_buffer_size(KERNEL_BUFFER);
     }
 }
-/// Converts a request to HTTP/2, where requests have a scheme and no `host` beside `:authority`.
+/// Converts a request to HTTP/2. In HTTP/2, requests have a scheme and no `host` field next to
+/// `:authority`.
 fn set_version(request: &mut UpstreamRequest, tls: bool) {
     *request.version_mut() = http::Version::HTTP_2;
     let host = request.headers_mut().remove(http::header::HOST);
@@ -458,7 +462,7 @@ fn set_version(request: &mut UpstreamRequest, tls: bool) {
     request.headers_mut().remove(http::header::TRANSFER_ENCODING);
 }
 
-/// Returns the request for another connection, if it may be sent again.
+/// Returns the request for another connection; `None` if it must not be sent again.
 fn another_try(
     mut failed: TrySendError<UpstreamRequest>,
     used: bool,
@@ -472,8 +476,7 @@ fn another_try(
     }
     match (unsent, again) {
         (Some(request), _) => Ok(request),
-        // The server closed a connection on which it had answered before, so this request is not
-        // the cause.
+        // The server closed a connection that had worked before, so this request is not the cause.
         (None, Some(again)) if used && !error.is_parse() => Ok(again()),
         _ => Err(SendError::Broken(error, used)),
     }

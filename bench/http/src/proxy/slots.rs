@@ -1,13 +1,13 @@
-//! Limits the requests that are at the upstream server at once, for all clients and for each.
+//! Limits the number of simultaneous requests at the upstream server, in total and per client.
 //!
-//! Slots are shared like memory (`server/memory_budget.rs`): a client prefix may hold as many as
-//! are free, but at most a quarter of all. So if n clients all want more, each gets one of n + 1
-//! equal parts, and one such part stays free for the next client. A client may hold more than an
-//! equal part because there were fewer clients before. If others have waited for a while, such a
-//! client gives slots back: its slowest responses end.
+//! Slots are shared like memory (`server/memory_budget.rs`). A client prefix may hold as many slots
+//! as are free, but at most a quarter of all slots. If n clients all want more slots, each gets one
+//! of n + 1 equal parts, and one such part stays free for the next client. A client may hold more
+//! than an equal part if there were fewer clients before. If other clients have waited for a while,
+//! such a client must give slots back, so its slowest responses end.
 //!
 //! A response whose client reads slowly holds its slot for long. While few slots are free, each
-//! response must make progress by itself (`upstream_body.rs`).
+//! single response must make progress (`upstream_body.rs`).
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -20,20 +20,20 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout};
 
-/// Slots are scarce while fewer than one in this many is free.
+/// Divisor that defines scarcity: slots are scarce while fewer than one in this many is free.
 const SCARCE: usize = 4;
 
 /// The slots of a server.
 #[derive(Debug)]
 pub(super) struct Slots {
     all: usize,
-    /// Limit of one client prefix.
+    /// Maximum number of slots of one client prefix.
     each: usize,
-    /// Wait after which a client makes others give back slots beyond their part. Requests that
-    /// began within this time are left alone.
+    /// Wait after which other clients must give back slots beyond their part to a waiting client.
+    /// They keep the slots of requests that began within this time.
     grace: Duration,
     /// Time for which a slot stays occupied after its client has aborted a request at the upstream
-    /// server, because each aborted request costs a connection.
+    /// server. An aborted request costs a connection.
     cooldown: Duration,
     state: Mutex<State>,
 }
@@ -41,9 +41,9 @@ pub(super) struct Slots {
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// Clients that hold a slot or wait for one.
+    /// Clients that hold a slot or wait for a slot.
     clients: HashMap<IpAddr, ClientSlots>,
-    /// Number of requests that have asked for a slot, which determines their turn.
+    /// Number of requests that have asked for a slot so far. It determines the turn of a request.
     turns: u64,
 }
 
@@ -65,7 +65,8 @@ pub(super) struct Hold {
     since: Instant,
     /// Bytes that the client has taken.
     moved: AtomicU64,
-    /// Whether the response has begun. Its client then determines how long it takes.
+    /// Whether the response has begun. From then on, the client determines how long the response
+    /// takes.
     streams: AtomicBool,
     evicted: AtomicBool,
     told: Notify,
@@ -82,8 +83,8 @@ impl Hold {
         })
     }
 
-    /// Returns the order in which slots are taken back: responses before requests that wait for the
-    /// upstream server, and the slowest response first.
+    /// Returns the order in which slots are taken back: responses come before requests that wait
+    /// for the upstream server, and the slowest response comes first.
     fn order(&self, now: Instant) -> (Reverse<bool>, u64) {
         let held = now.saturating_duration_since(self.since).as_secs_f64().max(1e-3);
         let rate = self.moved.load(Ordering::Relaxed) as f64 / held;
@@ -97,7 +98,7 @@ impl Hold {
     }
 }
 
-/// A request's slot, given back on drop.
+/// Slot of a request. Dropping it gives the slot back.
 #[derive(Debug)]
 pub(super) struct Slot {
     of: Arc<Slots>,
@@ -127,18 +128,19 @@ impl Slot {
         self.of.state.lock().free < self.of.all.div_ceil(SCARCE)
     }
 
-    /// Records that the request is on a connection. From here on, aborting the request costs a
+    /// Records that the request is on a connection. From now on, aborting the request costs a
     /// connection.
     pub(super) fn begun(&self) {
         self.begun.store(true, Ordering::Relaxed);
     }
 
-    /// Records that the response is over or that the proxy gave it up.
+    /// Records that the response is over or that the proxy gave up the response.
     pub(super) fn settled(&self) {
         self.begun.store(false, Ordering::Relaxed);
     }
 
-    /// Keeps the slot a little longer, unless others need it. Returns whether it is kept.
+    /// Keeps the slot a little longer, unless other clients need it. Returns whether the slot is
+    /// kept.
     fn cool_down(&self) -> bool {
         let (of, client, hold) = (Arc::clone(&self.of), self.client, Arc::clone(&self.hold));
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return false };
@@ -184,7 +186,7 @@ impl Drop for Slot {
 
 type Grant = (oneshot::Sender<Slot>, Slot);
 
-/// Hands slots to waiting requests. A slot for a request that is gone goes to the next.
+/// Hands slots to waiting requests. If a request is gone, its slot goes to the next request.
 fn send(grants: Vec<Grant>) {
     for (to, slot) in grants {
         // If the receiver is gone, the slot is dropped here and granted to another request.
@@ -200,8 +202,8 @@ impl Slots {
         Arc::new(Self { all, each: (all / 4).max(1), grace, cooldown, state: Mutex::new(state) })
     }
 
-    /// Takes a slot for a request of this client prefix, as soon as there is one. The client with
-    /// the fewest slots is served first, and each client's requests are served in turn.
+    /// Takes a slot for a request of this client prefix as soon as a slot is free. The client with
+    /// the fewest slots is served first, and the requests of each client are served in order.
     pub(super) async fn take(self: &Arc<Self>, client: IpAddr) -> Option<Slot> {
         let (grant, granted) = oneshot::channel();
         let mut place = Place { slots: self, client, granted };
@@ -247,8 +249,8 @@ impl Slots {
         grants
     }
 
-    /// Takes a slot back for a waiting client, if this client has less than an equal part and
-    /// another client has more.
+    /// Takes a slot back for a waiting client if this client has less than an equal part and some
+    /// other client has more.
     fn take_back(&self, client: IpAddr) {
         let state = self.state.lock();
         let part = (self.all / state.clients.len().max(1)).max(1);
@@ -273,7 +275,7 @@ impl Slots {
     }
 }
 
-/// A place in the queue.
+/// Position of a request in the queue.
 struct Place<'a> {
     slots: &'a Slots,
     client: IpAddr,
@@ -282,7 +284,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        // A slot granted meanwhile is given back when the receiver is dropped.
+        // If a slot is granted in the meantime, dropping the receiver gives the slot back.
         self.granted.close();
         let mut state = self.slots.state.lock();
         if let Some(slots) = state.clients.get_mut(&self.client) {

@@ -46,7 +46,7 @@ impl Upstream {
         ServerName::try_from(self.address().0.to_owned()).ok()
     }
 
-    /// Returns the authority for requests without one.
+    /// Returns the authority for requests that have none.
     pub(super) fn authority(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }

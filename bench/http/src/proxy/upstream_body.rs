@@ -1,4 +1,4 @@
-//! Body of an upstream server's response, on its way to a client.
+//! Body of an upstream server's response, while it is forwarded to a client.
 
 use std::fmt;
 use std::future::Future;
@@ -71,7 +71,7 @@ pub(super) struct Answered {
     /// Progress of the request's body, if it has one.
     pub(super) request: Option<Arc<BodyProgress>>,
     pub(super) metrics: UpstreamMetrics,
-    /// Longest wait for a piece of the response.
+    /// Longest allowed wait for a piece of the response.
     pub(super) patience: Duration,
     /// Period over which the client must take 500 bytes per second while slots are scarce. Only
     /// time spent waiting for the client counts.
@@ -112,15 +112,14 @@ impl UpstreamBody {
     }
 
     /// Returns the next piece of the body. If the length is known, the last bytes are returned only
-    /// after the end was read, because a client that counts them then takes the response for
-    /// complete.
+    /// after the end has been read. A client that counts the bytes takes the response for complete
+    /// once it has the last ones.
     ///
-    /// # Errors
-    /// Returns an error if the body broke off, has another length than declared, or brought nothing
-    /// for too long.
+    /// Returns an error if the body broke off, has a different length than declared, or brought no
+    /// data for too long.
     pub(crate) async fn next(&mut self) -> Result<Piece, UpstreamBodyError> {
         if let Some(end) = self.end.take() {
-            // Further calls return the end again.
+            // Further calls return the end once more.
             self.end = Some(Piece::End);
             return Ok(end);
         }
@@ -138,8 +137,7 @@ impl UpstreamBody {
 
     /// Reads to the end of a response that has no content.
     ///
-    /// # Errors
-    /// Returns the errors of [`Self::next`], or an error if there is content.
+    /// Returns the errors of [`Self::next`]. Also returns an error if the response has content.
     pub(super) async fn read_end(&mut self) -> Result<Piece, UpstreamBodyError> {
         loop {
             match self.read().await? {
@@ -172,9 +170,8 @@ impl UpstreamBody {
 
     /// Waits until the client has room for these bytes.
     ///
-    /// # Errors
-    /// Returns an error if the client takes too little while slots are scarce, or holds more than
-    /// its share of the slots.
+    /// Returns an error if the client takes too little while slots are scarce, or if it holds more
+    /// than its share of the slots.
     pub(crate) async fn until_client_takes<T>(
         &mut self,
         room: impl Future<Output = T>,
@@ -214,7 +211,7 @@ impl UpstreamBody {
         };
         let frame = match next {
             // hyper treats a stream that is reset without an error as complete (RFC 9113 §8.1),
-            // because this is normal for requests.
+            // because such a reset is normal for requests.
             None if self.http2 && !self.body.is_end_stream() => {
                 return Err(self.broken(BodyDefect::Reset));
             }

@@ -10,7 +10,8 @@ const FAR_FUTURE: Duration = Duration::from_secs(365 * 86_400);
 
 /// Request activity of a connection. Other frames do not count as activity.
 pub(super) struct RequestActivity {
-    /// Number of requests in progress, and time when the last one ended or the connection started.
+    /// Number of requests in progress, and the time at which the last request ended or the
+    /// connection started.
     open: Mutex<(usize, Instant)>,
 }
 
@@ -23,7 +24,7 @@ impl RequestActivity {
         self.open.lock()
     }
 
-    /// Records a complete request. The returned guard is dropped when the request is answered.
+    /// Records a complete request. Drop the returned guard when the request has been answered.
     pub(super) fn request(&self) -> impl Drop + use<'_> {
         struct Answering<'a>(&'a RequestActivity);
         impl Drop for Answering<'_> {
@@ -37,7 +38,7 @@ impl RequestActivity {
         Answering(self)
     }
 
-    /// Returns the time at which the connection will have had no request for `bound`.
+    /// Returns the time at which the connection will have been without a request for `bound`.
     pub(super) fn unused_from(&self, bound: Duration) -> Instant {
         let (open, last) = *self.open();
         let since = if open > 0 { Instant::now() } else { last };

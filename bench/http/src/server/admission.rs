@@ -2,9 +2,9 @@
 //! with a Retry, and which are refused.
 //!
 //! Clients are counted by address prefix. Source addresses can be spoofed until the handshake is
-//! complete or a Retry was answered (RFC 9000 §8.1). Therefore connections without a validated
-//! address never cause a refusal: they only make further clients of the same prefix validate their
-//! address. Otherwise an attacker could lock out a client by spoofing its address.
+//! complete or a Retry was answered (RFC 9000 §8.1). Therefore, connections without a validated
+//! address never cause a refusal. They only make further clients of the same prefix validate their
+//! address. Otherwise, an attacker could lock out a client by spoofing the client's address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::metrics::Metrics;
 pub(super) enum AdmissionDecision {
     /// Accept the attempt. The guard counts the connection until it is dropped.
     Accept(AdmissionGuard),
-    /// Validate the client's address first.
+    /// Let the client validate its address first.
     Retry,
     /// Refuse the attempt.
     Refuse,
@@ -56,7 +56,7 @@ struct Attempts {
 }
 
 impl Attempts {
-    /// Takes a token. Returns whether there was one.
+    /// Takes a token. Returns whether a token was left.
     fn take(&mut self, now: Instant, per_second: u32) -> bool {
         let most = f64::from(per_second);
         self.left =
@@ -73,8 +73,8 @@ impl AdmissionControl {
         Arc::new(Self { limits, metrics, state: Mutex::default() })
     }
 
-    /// Decides on an attempt from this address, which is validated if `proved` is true. Counts
-    /// Retries and refusals.
+    /// Decides on a connection attempt from this address. `proved` tells whether the address is
+    /// validated. Counts Retries and refusals.
     pub(super) fn decide(
         self: &Arc<Self>,
         from: SocketAddr,
@@ -129,8 +129,8 @@ impl AdmissionControl {
     }
 }
 
-/// Returns whether an address is not public: an address of a laboratory, or of a proxy that all
-/// clients share.
+/// Returns whether an address is not public. Such an address belongs to a laboratory, or to a proxy
+/// that all clients share.
 fn is_private(ip: IpAddr) -> bool {
     /// Returns whether an address is shared between a carrier and its customers (RFC 6598).
     const fn is_shared(ip: Ipv4Addr) -> bool {

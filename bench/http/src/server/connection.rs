@@ -34,20 +34,21 @@ use crate::stop::stopped;
 
 /// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
 pub(super) const EXCESSIVE_LOAD: u32 = 0x107;
-/// Shortest silence after which a connection has nothing left to send. A peer may delay an
-/// acknowledgement by 25 ms.
+/// Minimum duration of the silence after which a connection has nothing left to send. A peer may
+/// delay an acknowledgement by 25 ms.
 pub(super) const QUIET: Duration = Duration::from_millis(100);
-/// Returns the longest wait for that silence: sixteen round trips, within these bounds. A client
-/// that sends PINGs gets answers, so its connection is never silent.
+/// Returns the maximum time to wait for the silence: sixteen round trips, within these bounds. The
+/// wait needs a limit because the server answers PINGs, so a connection whose client sends PINGs is
+/// never silent.
 pub(super) fn longest_drain(rtt: Duration) -> Duration {
     (rtt * 16).clamp(Duration::from_secs(2), Duration::from_secs(10))
 }
-/// Time limit for a client to take a GOAWAY.
+/// Time limit for the client to accept a GOAWAY.
 const GOAWAY: Duration = Duration::from_secs(2);
 /// Time limit for a handshake. If a client's first packets are lost, its probe timeouts come 1, 3,
-/// 7 and 15 s after them (RFC 9002 §6.2.2), or after 3, 9 and 21 s once the client has measured a
-/// round-trip time of 1 s. On a path that loses 6 % of all packets, one handshake in a thousand
-/// takes more than 10 s.
+/// 7 and 15 s after them (RFC 9002 §6.2.2), or 3, 9 and 21 s after them once the client has
+/// measured a round-trip time of 1 s. On a path that loses 6 % of all packets, one handshake in a
+/// thousand takes more than 10 s.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// Serves one client from its first packet to its last.
@@ -78,7 +79,7 @@ pub(super) async fn run<E: Endpoint>(
             }
         };
     server.metrics.opened(label);
-    // Count the connection as closed however this task ends.
+    // Count the connection as closed, however this task ends.
     let _closed = Closed::<E> { connection: &connection, server, label };
     let mut connected = || {
         admission_guard.connected();
@@ -105,7 +106,7 @@ pub(super) async fn run<E: Endpoint>(
     let served = async {
         let served = requests::<E>(&connection, &context, stop);
         match context.log.as_ref().filter(|_| native) {
-            // Native controllers report nothing by themselves, so sample them.
+            // Native controllers do not report events, so sample them.
             Some(log) => {
                 let served = tokio::select! {
                     served = served => served,
@@ -128,8 +129,8 @@ pub(super) async fn run<E: Endpoint>(
 /// still open.
 type HandshakeCompletion = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Completes the handshake under the controller with this index. With `early_data`, returns early,
-/// together with the rest of the handshake.
+/// Completes the handshake under the controller with this index. With `early_data`, returns before
+/// the handshake is complete, together with its rest.
 async fn accept<E: Endpoint>(
     endpoint: &E,
     incoming: E::Incoming,
@@ -140,11 +141,12 @@ async fn accept<E: Endpoint>(
     let mut connecting =
         endpoint.begin(incoming, share, observer).map_err(HandshakeError::not_started)?;
     if early_data {
-        // A server can always do this. The client's 0-RTT data are then available at once.
+        // A server can always serve before the handshake is complete. The client's 0-RTT data are
+        // then available at once.
         match connecting.into_0rtt() {
             Ok((connection, over)) => {
                 let ours = connection.clone();
-                // On servers, the output of `over` has no meaning.
+                // On a server, the output of `over` has no meaning.
                 let completion = async move {
                     over.await;
                     ours.close_reason().is_none()
@@ -181,16 +183,17 @@ async fn requests<E: Endpoint>(
     let sections = SectionLimits { stream: limits.request_bytes(), section: limits.header_bytes };
     let transport =
         GuardedConnection::new(transport, Peer::Client, sections, Closer::new(connection));
-    // A client that permits no stream would keep the setup from completing.
+    // If a client permitted no stream, the setup would never complete.
     let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else {
         return Ok(());
     };
     let mut http = begun?;
-    // Limit the open requests: a client that cancels requests may open others at once, and the
-    // cancelled ones must not accumulate.
+    // Limit the open requests. A client that cancels requests may open new ones at once, and
+    // cancelled requests must not accumulate.
     let most = (limits.streams as usize).max(1);
     let activity = RequestActivity::new();
-    // Run all requests in this task. A task for each request costs a tenth of a small response.
+    // Run all requests in this task. A separate task for each request would take a tenth of the CPU
+    // time of a small response.
     let mut open = FuturesUnordered::new();
     let mut shutting_down = false;
     let mut unused = pin!(sleep_until(activity.unused_from(limits.request_timeout)));
@@ -198,8 +201,8 @@ async fn requests<E: Endpoint>(
         tokio::select! {
             accepted = http.accept(), if open.len() < most => match accepted {
                 Ok(Some(resolver)) => {
-                    // This may be in 0-RTT before the handshake is complete. The client then has a
-                    // ticket of this server, which is valid once.
+                    // This request may arrive in 0-RTT before the handshake is complete. The client
+                    // then has a ticket of this server, which is valid only once.
                     context.connected();
                     open.push(request(resolver, &streams, context, &activity));
                 }
@@ -235,8 +238,8 @@ async fn requests<E: Endpoint>(
             break Ok(());
         }
     };
-    // If the connection is over, the requests end at once. Responses that the client acknowledged
-    // before are still counted.
+    // If the connection is over, the requests end at once. Responses that the client had already
+    // acknowledged are still counted.
     while poll_fn(|cx| poll_open(&mut open, cx)).await {}
     if shutting_down && over.is_ok() {
         drained::<E>(connection).await;
@@ -244,8 +247,8 @@ async fn requests<E: Endpoint>(
     over
 }
 
-/// Runs requests until the end of one matters to the connection: because the connection can accept
-/// requests again, has nothing left to do, or must be closed.
+/// Runs requests until the end of one matters to the connection: the connection can accept requests
+/// again, has nothing left to do, or must be closed.
 async fn some_are_over(
     open: &mut FuturesUnordered<impl Future<Output = ()>>,
     most: usize,
@@ -267,8 +270,8 @@ async fn some_are_over(
     .await;
 }
 
-/// Runs requests until one is over. Returns `false` if none is open. A request that panics ends
-/// alone: its stream is reset and the set drops the request.
+/// Runs requests until one is over. Returns `false` if no request is open. If a request panics,
+/// only that request ends: its stream is reset, and the set drops the request.
 fn poll_open(
     open: &mut FuturesUnordered<impl Future<Output = ()>>,
     cx: &mut Context<'_>,
@@ -284,7 +287,8 @@ fn poll_open(
     }
 }
 
-/// Sends GOAWAY. If this fails or the client does not take it, returns how the connection ends.
+/// Sends GOAWAY. If sending fails or the client does not accept the GOAWAY, returns how the
+/// connection ends.
 async fn announced<E>(shutdown: impl Future<Output = Result<(), E>>) -> Option<Result<(), E>> {
     match tokio::time::timeout(GOAWAY, shutdown).await {
         Ok(Ok(())) => None,
@@ -293,10 +297,10 @@ async fn announced<E>(shutdown: impl Future<Output = Result<(), E>>) -> Option<R
     }
 }
 
-/// Waits until a connection has nothing left to send: unacknowledged data would be sent again
-/// within a probe timeout. If the connection were closed earlier, the peer would lose data that it
-/// has not received, and quinn 0.11 would not even send the close while congestion control holds
-/// data back.
+/// Waits until a connection has nothing left to send. Unacknowledged data would be sent again
+/// within a probe timeout, so silence means that none are left. If the connection were closed
+/// earlier, the peer would lose data that it has not received. quinn 0.11 would not even send the
+/// close while congestion control holds data back.
 async fn drained<E: Endpoint>(connection: &E::Connection) {
     let quiet = async {
         loop {
@@ -323,15 +327,15 @@ async fn request<C, S>(
     C::BidiStream: BidiStream<Bytes, SendStream: Send, RecvStream: Send + 'static> + Send,
     S: ResponseStream + Send,
 {
-    // Hold the stream until the outcome is known: a dropped stream ends as if its response were
-    // complete.
+    // Hold the stream until the outcome is known, because a dropped stream ends as if its response
+    // were complete.
     let Some(mut shared) = streams.take(resolver.frame_stream.id()) else { return };
     let _reset = ResetOnPanic(shared.clone());
     let header = poll_fn(|cx| resolver.frame_stream.poll_next(cx));
     let patience = context.server.limits.header_timeout;
     let Ok(header) = tokio::time::timeout(patience, header).await else {
         context.server.metrics.slow_header();
-        // No work was done for the request, so the client may send it again.
+        // The server did no work for the request, so the client may send it again.
         resolver.frame_stream.reset(Code::H3_REQUEST_REJECTED.value());
         return;
     };
@@ -353,8 +357,8 @@ async fn request<C, S>(
     } else {
         (request::empty(), Some(received))
     };
-    // Check the received part of a body that nobody reads, because it may violate the protocol.
-    // Most requests have no body.
+    // Check the received part of an unread body, because it may violate the protocol. Most requests
+    // have no body.
     let begun = unread.as_mut().map_or(Poll::Pending, begin_reading);
     let body_fault = match &begun {
         Poll::Ready(Err(error)) => match PeerError::of(error) {
@@ -381,8 +385,8 @@ async fn request<C, S>(
     if answer(&mut response, delivery, started, request, context).await
         != DeliveryOutcome::Acknowledged
     {
-        // A dropped stream would end as if its response were complete. Stopping it also releases
-        // data that nobody takes.
+        // A dropped stream would end as if its response were complete. Stopping the stream also
+        // releases data that nobody reads.
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
     if let Some(mut unread) = unread {
@@ -401,8 +405,8 @@ impl<S: ResponseStream> Drop for ResetOnPanic<S> {
     }
 }
 
-/// Refuses a request whose header is invalid: with 431 if it is too large, and otherwise with a
-/// reset and the code that RFC 9114 specifies.
+/// Refuses a request whose header is invalid. A header that is too large gets status 431. Any other
+/// request is reset with the code that RFC 9114 specifies.
 async fn refuse<S: ResponseStream>(
     shared: &mut SharedStream<S>,
     error: &StreamError,
@@ -426,9 +430,9 @@ async fn refuse<S: ResponseStream>(
         Some(error) if error.ends_connection() => return,
         Some(error) => error.code(),
         None => match error {
-            // An error that `h3` found.
+            // This is an error that `h3` found.
             StreamError::StreamError { code, .. } => *code,
-            // The client gave the request up (RFC 9114 §4.1).
+            // The client gave up the request (RFC 9114 §4.1).
             _ => Code::H3_REQUEST_INCOMPLETE,
         },
     };
@@ -443,8 +447,8 @@ async fn refuse<S: ResponseStream>(
 /// the client credit to send more.
 const LOOKED_AT: usize = 256;
 
-/// Reads the beginning of a request's body, as far as it has arrived. Returns whether that is the
-/// whole body.
+/// Reads the beginning of a request's body, as far as it has arrived. Returns whether this part is
+/// the whole body.
 fn begin_reading<S: RecvStream>(
     stream: &mut RequestStream<S, Bytes>,
 ) -> Poll<Result<bool, StreamError>> {
@@ -459,7 +463,7 @@ fn begin_reading<S: RecvStream>(
 }
 
 /// Reads the end of a request, as far as it has arrived. Stops the rest with H3_NO_ERROR
-/// (RFC 9114 §4.1), because h2load counts a request that is stopped with code 0 as failed.
+/// (RFC 9114 §4.1), because h2load counts a request as failed if it is stopped with code 0.
 async fn finish_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
     let over =
         poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;
@@ -468,7 +472,7 @@ async fn finish_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
     }
 }
 
-/// A response. Its header and its end go through `h3`, and its body bypasses `h3`.
+/// A response. Its header and end are written through `h3`. Its body bypasses `h3`.
 struct StreamResponse<'a, T, S> {
     stream: &'a mut RequestStream<T, Bytes>,
     shared: SharedStream<S>,

@@ -1,20 +1,21 @@
-//! Memory for responses: limits the data that were handed to QUIC and are not acknowledged, over
-//! the whole server.
+//! Memory for responses: limits the data of the whole server that were handed to QUIC but are not
+//! acknowledged.
 //!
-//! A connection may hold the smallest of three amounts:
+//! A connection may hold the smallest of these three amounts:
 //!
 //! - [`Limits::send_buffer`];
-//! - twice the bytes that its client acknowledges in a second, and at least [`START`], so that a
-//!   slow client does not accumulate memory that a fast one could use;
+//! - twice the bytes that its client acknowledges in a second, but at least [`START`], so that a
+//!   slow client does not occupy memory that a fast client could use;
 //! - the free part of the budget.
 //!
 //! The last amount is the dynamic threshold of Choudhury and Hahne (1998) for buffers that queues
-//! share: n connections that all want more get an equal part each, and one such part stays free for
-//! the next connection. A connection may always hold [`FLOOR`], so every connection makes progress.
-//! While a fourth of the budget is free, each response of a connection may hold [`FLOOR`] too: a
-//! response that the client does not read for now, as media players do, then does not block others.
+//! share: if n connections all want more memory, each gets an equal part, and one such part stays
+//! free for the next connection. A connection may always hold [`FLOOR`] bytes, so every connection
+//! makes progress. While a fourth of the budget is free, each response of a connection may also
+//! hold [`FLOOR`] bytes. A response that the client does not read for a while, which is common for
+//! media players, then does not block other responses.
 //!
-//! Slow readers are dropped: see [`ConnectionBudget::check`].
+//! Slow readers are dropped. See [`ConnectionBudget::check`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,24 +29,24 @@ use tokio::time::Instant;
 use crate::limits::Limits;
 use crate::metrics::{ResponseMemoryMetrics, SlowReader};
 
-/// Bytes that a connection may always hold.
+/// Number of bytes that a connection may always hold.
 pub(super) const FLOOR: u64 = 16 << 10;
-/// Bytes that a response may hold beyond its connection's part while memory is not short, so that
-/// the upstream server can finish it. Most pages and images are smaller.
+/// Number of bytes that a response may hold beyond its connection's part while memory is not short,
+/// so that the upstream server can finish the response. Most pages and images are smaller.
 pub(super) const AHEAD: u64 = 64 << 10;
-/// Bytes that a connection may hold before its client's rate is known.
+/// Number of bytes that a connection may hold before its client's rate is known.
 const START: u64 = 256 << 10;
 /// Interval over which a client's rate is averaged, because acknowledgements come in bursts.
 const SAMPLE: Duration = Duration::from_millis(10);
-/// Smallest piece of a body, except the last. Each piece is an allocation, and noq copies pieces
-/// that are smaller than a packet.
+/// Smallest size in bytes of a piece of a body, except the last one. Each piece is an allocation,
+/// and noq copies pieces that are smaller than a packet.
 const PIECE: u64 = 4 << 10;
-/// Assumed memory of a response besides its body: header, trailers and a stream.
+/// Assumed memory in bytes of a response in addition to its body: header, trailers and a stream.
 pub(super) const OVERHEAD: u64 = 256;
-/// Least rate at which a client must acknowledge what it holds, in bytes per second.
+/// Minimum rate in bytes per second at which a client must acknowledge the bytes that it holds.
 const LEAST_RATE: f64 = 500.0;
-/// Under memory pressure, a client must acknowledge one part in this many of the bytes that it held
-/// at the start of the period.
+/// Divisor for the bytes that a client must acknowledge under memory pressure: one part in this
+/// many of the bytes that it held at the start of the period.
 const TURNOVER: u64 = 4;
 
 /// The budget of all connections of a server.
@@ -95,21 +96,22 @@ impl MemoryBudget {
 #[derive(Debug)]
 pub(super) struct ConnectionBudget {
     budget: Arc<MemoryBudget>,
-    /// Bytes of bodies.
+    /// Number of bytes of bodies.
     held: AtomicU64,
-    /// Bytes besides the bodies.
+    /// Number of bytes other than bodies.
     fixed: AtomicU64,
-    /// Bytes acknowledged or given up so far.
+    /// Number of bytes that were acknowledged or given up so far.
     released: AtomicU64,
     freed: Notify,
     rate: Mutex<Rate>,
     /// Windows for stalls and for pressure.
     windows: Mutex<[Window; 2]>,
-    /// Whether the connection was evicted because others need the memory.
+    /// Whether the connection was evicted because other connections need the memory.
     evicted: AtomicBool,
 }
 
-/// Rate at which a client acknowledges: its best recent rate, which halves each second.
+/// Rate at which a client acknowledges bytes. It is the best recent rate, which decays by half each
+/// second.
 #[derive(Debug)]
 struct Rate {
     since: Instant,
@@ -117,7 +119,7 @@ struct Rate {
     rate: f64,
 }
 
-/// Start of an observation window of a client, and its state then.
+/// Start of a client's observation window, and the client's state at this time.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     since: Instant,
@@ -137,7 +139,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ConnectionBudget {
-    /// Returns the bytes of bodies that the connection may hold.
+    /// Returns the number of body bytes that the connection may hold.
     fn allowance(&self, now: Instant) -> u64 {
         let mut rate = lock(&self.rate);
         let passed = now.saturating_duration_since(rate.since);
@@ -151,8 +153,8 @@ impl ConnectionBudget {
         by_rate.min(self.budget.each).min(self.budget.free()).max(FLOOR)
     }
 
-    /// Returns the budget of a response that takes this many bytes besides its body: [`OVERHEAD`],
-    /// or 0 while these bytes are limited elsewhere.
+    /// Returns the budget of a response that takes this many bytes in addition to its body:
+    /// [`OVERHEAD`], or 0 while these bytes are limited elsewhere.
     pub(super) fn response(self: &Arc<Self>, beside: u64) -> Arc<ResponseBudget> {
         self.fixed.fetch_add(beside, Ordering::Relaxed);
         self.budget.metrics.hold(beside);
@@ -169,11 +171,11 @@ impl ConnectionBudget {
     /// the connection holds memory.
     ///
     /// In each [`Limits::stall_timeout`], the client must acknowledge the bytes held at the
-    /// beginning of that period, or 500 bytes per second if that is less. In each
-    /// [`Limits::pressure_timeout`], while more than half of the budget is in use, it must
-    /// acknowledge a fourth of the bytes held at the beginning if these are more than [`FLOOR`].
-    /// The periods run at all times, so that a client that acknowledges nothing is found as soon as
-    /// there is pressure.
+    /// beginning of that period, or 500 bytes per second if that is less. While more than half of
+    /// the budget is in use, another rule applies in each [`Limits::pressure_timeout`]. A client
+    /// that held more than [`FLOOR`] bytes at the beginning of that period must acknowledge a
+    /// fourth of these bytes. The periods always run, so that a client that acknowledges nothing is
+    /// found as soon as memory is short.
     pub(super) fn check(&self, now: Instant) -> Result<(), SlowReader> {
         if self.evicted.load(Ordering::Relaxed) {
             return Err(SlowReader::Pressure);
@@ -185,7 +187,7 @@ impl ConnectionBudget {
         let over = |window: &mut Window, lasts: Duration| {
             let begun = *window;
             let fresh = Window { since: now, released, held };
-            // No time passes while there is nothing to acknowledge.
+            // The period does not advance while there is nothing to acknowledge.
             let passed = if begun.held > 0 {
                 now.saturating_duration_since(begun.since)
             } else {
@@ -215,8 +217,8 @@ impl ConnectionBudget {
         Ok(())
     }
 
-    /// Returns whether the connection was evicted. Its responses then end at their next check, and
-    /// the connection must be closed.
+    /// Returns whether the connection was evicted. Its responses end at their next check, and the
+    /// caller must close the connection.
     pub(super) fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Relaxed)
     }
@@ -232,14 +234,14 @@ impl ConnectionBudget {
 #[derive(Debug)]
 pub(super) struct ResponseBudget {
     connection: Arc<ConnectionBudget>,
-    /// Bytes besides the body.
+    /// Number of bytes other than the body.
     beside: u64,
     held: AtomicU64,
 }
 
 impl ResponseBudget {
-    /// Charges `wanted` bytes, or as many of them as are free if these are worth a piece. With
-    /// `all`, charges `wanted` bytes or nothing.
+    /// Charges `wanted` bytes. If fewer bytes are free, charges these, provided that they suffice
+    /// for a piece. With `all`, charges `wanted` bytes or nothing.
     fn try_charge(
         self: &Arc<Self>,
         now: Instant,
@@ -276,7 +278,7 @@ impl ResponseBudget {
         Some(Charge { response: Arc::clone(self), bytes })
     }
 
-    /// Charges all of these bytes, if there is room now.
+    /// Charges all of these bytes if there is room now.
     pub(super) fn charge_all(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
         self.try_charge(Instant::now(), bytes, true, 0)
     }
@@ -286,21 +288,22 @@ impl ResponseBudget {
         self.charge_within(wanted, 0).await
     }
 
-    /// Charges like [`Self::charge`] for data from another source, which a slow client would keep
-    /// waiting. The response may hold [`AHEAD`] unless more than half of the budget is in use.
+    /// Charges bytes like [`Self::charge`], for data from a source that a slow client would keep
+    /// waiting. The response may hold [`AHEAD`] bytes unless more than half of the budget is in
+    /// use.
     pub(super) async fn charge_ahead(self: &Arc<Self>, wanted: u64) -> Charge {
         self.charge_within(wanted, AHEAD).await
     }
 
     async fn charge_within(self: &Arc<Self>, wanted: u64, ahead: u64) -> Charge {
         loop {
-            // Register before checking for room, so that memory freed meanwhile is noticed.
+            // Register before checking for room, so that memory freed in between is noticed.
             let freed = self.connection.freed.notified();
             if let Some(charge) = self.try_charge(Instant::now(), wanted, false, ahead) {
                 return charge;
             }
-            // Only memory freed by this connection is reported, so check for other memory now and
-            // then.
+            // Only memory freed by this connection wakes this task, so check for other memory from
+            // time to time.
             let _ = tokio::time::timeout(self.connection.tick(), freed).await;
         }
     }
@@ -312,7 +315,7 @@ impl Drop for ResponseBudget {
     }
 }
 
-/// Charge for bytes of a body, released on drop.
+/// Charge for bytes of a body. Dropping it releases the bytes.
 #[derive(Debug)]
 pub(super) struct Charge {
     response: Arc<ResponseBudget>,
@@ -340,8 +343,9 @@ impl Charge {
         connection.freed.notify_waiters();
     }
 
-    /// Returns these bytes with the charge attached. They count until a stack drops the last of
-    /// them, when they are acknowledged or their stream or connection is over.
+    /// Returns these bytes with the charge attached. The bytes count until a stack drops the last
+    /// of them, which happens when they are acknowledged or when their stream or connection is
+    /// over.
     pub(super) fn of(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(ChargedBytes { bytes, _charge: self })
     }

@@ -7,9 +7,9 @@
 //! | `connection.rs` | the requests of one connection |
 //! | `request_body.rs` | a request's body, read on demand |
 //! | `response_stream.rs` | request streams, shared between `h3` and the response |
-//! | `response.rs` | a response, from its request to its last acknowledgement, on any stack |
+//! | `response.rs` | a response on any stack, from its request to its last acknowledgement |
 //! | `memory_budget.rs` | memory for unacknowledged data, and which slow readers to drop |
-//! | `tcp.rs` | HTTP/1.1 and HTTP/2 beside HTTP/3, with `Alt-Svc` |
+//! | `tcp.rs` | HTTP/1.1 and HTTP/2 in addition to HTTP/3, with `Alt-Svc` |
 //! | `tcp_handshakes.rs` | limit of TLS handshakes over TCP |
 //! | `scrape.rs` | the metrics, over HTTP/1.1 |
 
@@ -62,11 +62,13 @@ use memory_budget::MemoryBudget;
 pub use scrape::Scrape;
 use tcp::TcpServer;
 
-/// Flow control window of a connection: bytes that all its requests may bring before they are read.
+/// Flow control window of a connection: number of bytes that may arrive for all its requests before
+/// they are read.
 const WINDOW: u32 = 256 << 10;
 
-/// Returns the flow control window of a stream: a request without a body, or half of a connection's
-/// window, so that a body that is not read for now leaves room for others.
+/// Returns the flow control window of a stream. If requests have no bodies, it is enough for a
+/// request without a body. Otherwise, it is half of a connection's window, so that an unread body
+/// leaves room for other requests.
 fn stream_window(limits: &Limits, bodies: bool) -> u32 {
     if bodies {
         return WINDOW / 2;
@@ -79,7 +81,7 @@ fn stream_window(limits: &Limits, bodies: bool) -> u32 {
 pub struct Settings {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Stack.
+    /// Stack that serves QUIC connections.
     pub stack: Stack,
     /// Controllers with their weights.
     pub shares: ControllerShares,
@@ -91,15 +93,15 @@ pub struct Settings {
     pub limits: Limits,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// Timestamp extension to negotiate; native controllers ignore it.
+    /// Timestamp extension to negotiate. Native controllers ignore it.
     pub timestamps: Timestamps,
     /// Settings for HTTP/1.1 and HTTP/2 over TCP on the same port, if enabled.
     pub tcp: Option<TcpSettings>,
     /// Sockets that are already bound, used instead of [`Self::listen`].
     pub sockets: Option<BoundSockets>,
-    /// Folder for a qlog of each connection, if connections are logged.
+    /// Folder for the qlogs of all connections; `None` if connections are not logged.
     pub logs: Option<Arc<LogFolder>>,
-    /// Log with a line for each request, if requests are logged.
+    /// Log with a line for each request; `None` if requests are not logged.
     pub access_log: Option<Arc<AccessLog>>,
 }
 
@@ -108,7 +110,7 @@ pub struct Settings {
 pub struct BoundSockets {
     /// Socket for QUIC.
     pub udp: std::net::UdpSocket,
-    /// Listening socket for TCP. If absent, a listener is bound to the address of `udp`.
+    /// Listening socket for TCP. If `None`, a listener is bound to the address of `udp`.
     pub tcp: Option<std::net::TcpListener>,
 }
 
@@ -117,7 +119,7 @@ pub struct BoundSockets {
 pub struct TcpSettings {
     /// Port of HTTP/3 for `Alt-Svc`, if it differs from the port that the server listens on.
     pub alt_svc_port: Option<u16>,
-    /// Connections at once; `None` takes the limit for QUIC.
+    /// Maximum number of simultaneous TCP connections; `None` takes the limit for QUIC.
     pub connections: Option<usize>,
 }
 
@@ -170,9 +172,9 @@ pub(crate) struct ServerContext {
     /// Labels of the controllers, in the order of the shares.
     pub(crate) labels: Vec<ControllerLabels>,
     pub(crate) shares: ControllerShares,
-    /// Folder for qlogs, if connections are logged.
+    /// Folder for qlogs; `None` if connections are not logged.
     pub(crate) logs: Option<Arc<LogFolder>>,
-    /// Log of requests, if there is one.
+    /// Log of requests; `None` if requests are not logged.
     pub(crate) access_log: Option<Arc<AccessLog>>,
     /// Memory for responses.
     budget: Arc<MemoryBudget>,
@@ -185,11 +187,11 @@ pub struct Server {
     listener: Listener,
     tcp: Option<TcpServer>,
     identity: ServedIdentity,
-    /// Shared once the server runs.
+    /// State of the server, which is shared once the server runs.
     context: ServerContext,
 }
 
-/// Serves on a bound endpoint of any stack until told to stop.
+/// Function that serves on a bound endpoint of any stack until it is told to stop.
 type Listener = Box<
     dyn FnOnce(
             Arc<ServerContext>,
@@ -272,13 +274,14 @@ impl Server {
         self.address
     }
 
-    /// Returns the socket buffers that the system granted, of the [`udp::BUFFER_SIZE`] requested.
+    /// Returns the socket buffer sizes that the system granted. The server requested
+    /// [`udp::BUFFER_SIZE`].
     pub const fn buffers(&self) -> SocketBuffers {
         self.buffers
     }
 
-    /// Serves until `stop` becomes true. Then accepts no new connection or request, waits at most
-    /// `grace` for open ones, and closes the rest.
+    /// Serves until `stop` becomes true. Then accepts no new connections or requests, waits at most
+    /// `grace` for open requests, and closes the remaining connections.
     pub async fn serve(self, stop: watch::Receiver<bool>, grace: Duration) {
         self.buffers.warn_if_small();
         let (context, tcp_stop) = (Arc::new(self.context), stop.clone());
@@ -292,7 +295,7 @@ impl Server {
     }
 }
 
-/// Returns the labels of the controllers in their order, followed by those of TCP.
+/// Returns the labels of the controllers in their order, followed by the labels of TCP.
 fn labels(stack: Stack, shares: &ControllerShares) -> Vec<ControllerLabels> {
     let label = |stack, controller: &str| ControllerLabels { stack, controller: controller.into() };
     let controllers =
@@ -303,8 +306,8 @@ fn labels(stack: Stack, shares: &ControllerShares) -> Vec<ControllerLabels> {
 /// The sockets of a server: for QUIC with its buffers, and for TCP if enabled.
 type Sockets = (std::net::UdpSocket, SocketBuffers, Option<std::net::TcpListener>);
 
-/// Takes sockets that are already bound. If `tcp` is true and there is no listener, binds one to
-/// the address of the UDP socket.
+/// Adopts sockets that are already bound. If `tcp` is true and no listener is among them, binds one
+/// to the address of the UDP socket.
 fn adopt_sockets(
     bound: BoundSockets,
     listen: SocketAddr,
@@ -317,10 +320,10 @@ fn adopt_sockets(
     Ok((udp, buffers, listener))
 }
 
-/// Binds a socket for QUIC, and one for TCP on the same port if `tcp` is true.
+/// Binds a socket for QUIC. If `tcp` is true, also binds one for TCP on the same port.
 fn bind_sockets(listen: SocketAddr, tcp: bool) -> Result<Sockets, SetupError> {
     let listen_error = |e| SetupError::Listen(listen, e);
-    // If the system chose the port for UDP, the port may be taken for TCP.
+    // If the system chose the port for UDP, the same port may be taken for TCP.
     let mut tries = if listen.port() == 0 { 16 } else { 1 };
     loop {
         tries -= 1;
@@ -406,7 +409,8 @@ fn endpoint_settings<T>(
         transport: TransportSettings {
             idle: Some(limits.idle_timeout),
             bidi_streams: Some(limits.streams),
-            // HTTP/3 uses three: the control stream and QPACK's two streams (RFC 9114 §6.2).
+            // HTTP/3 uses three unidirectional streams: the control stream and QPACK's two streams
+            // (RFC 9114 §6.2).
             uni_streams: Some(8),
             stream_window: Some(stream_window(limits, bodies).into()),
             window: Some(WINDOW.into()),
@@ -451,7 +455,7 @@ async fn serve<E: Endpoint>(
             () = stopped(&mut stop) => break,
         }
     }
-    // Refuse new clients while existing ones drain.
+    // Refuse new clients while existing connections drain.
     let all = async {
         while !connections.is_empty() {
             tokio::select! {
@@ -463,7 +467,7 @@ async fn serve<E: Endpoint>(
     let _ = tokio::time::timeout(grace, all).await;
     connections.abort_all();
     endpoint.close(NO_ERROR);
-    // Peers are told of the close. Their answers are not worth a long wait.
+    // Peers are told that the server closes. It does not wait long for their answers.
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
 }
 

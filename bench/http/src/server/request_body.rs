@@ -12,8 +12,8 @@ use http_body::{Body, Frame};
 use crate::http3::PeerError;
 use crate::request::RequestBodyError;
 
-/// Body of a request, read on demand so that flow control holds the client back. Dropping it before
-/// its end stops the stream.
+/// Body of a request. It is read on demand, so that flow control slows down the client. Dropping
+/// the body before its end stops the stream.
 pub(super) struct H3Body<S: RecvStream> {
     stream: RequestStream<S, Bytes>,
     state: State,
@@ -46,7 +46,7 @@ pub(super) fn body_error(error: &StreamError) -> RequestBodyError {
     }
 }
 
-// No field is pinned.
+// None of the fields is pinned.
 impl<S: RecvStream> Unpin for H3Body<S> {}
 
 impl<S: RecvStream> Body for H3Body<S> {
@@ -61,7 +61,7 @@ impl<S: RecvStream> Body for H3Body<S> {
         if this.state == State::Data {
             match ready!(this.stream.poll_recv_data(cx)) {
                 Ok(Some(mut data)) => {
-                    // All stacks here deliver `Bytes`, for which this is not a copy.
+                    // All stacks here deliver `Bytes`, so this call copies nothing.
                     let data = data.copy_to_bytes(data.remaining());
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }

@@ -29,26 +29,28 @@ use crate::request::SiteRequest;
 use crate::response::{Body, SiteResponse, plain};
 use crate::site::{ServedFile, Site};
 
-/// Bytes handed to a stream at once.
+/// Maximum number of bytes handed to a stream at once.
 const CHUNK: usize = 64 * 1024;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
-/// Largest last piece of a body that is charged until the whole response is acknowledged: noq
-/// copies pieces that are smaller than a packet and releases the original at once.
+/// Maximum size in bytes of a last piece that is charged until the whole response is acknowledged.
+/// noq copies pieces that are smaller than a packet and releases the original at once.
 const SMALL: u64 = 2 << 10;
 /// Size below which pieces of an upstream server's body are copied out of their buffer.
 const COPIED: usize = 16 << 10;
 /// Status of a request whose client disconnected before there was a response, as logged by nginx.
 const CLIENT_GONE: u16 = 499;
 
-/// Interim responses that wait for the client; further ones are dropped.
+/// Maximum number of interim responses that wait for the client. Further ones are dropped.
 const INTERIM: usize = 4;
-/// Time limit for a client to take an interim response. A slower client is assumed to take nothing.
+/// Time limit for a client to take an interim response. A client that needs longer counts as
+/// stalled.
 const INTERIM_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Writer of a response to a stream. Each step completes when QUIC has accepted the data, limited
-/// by flow control and the send buffer.
+/// Writer of a response to a stream. Each step completes when QUIC has accepted the data, as far as
+/// flow control and the send buffer permit.
 pub(super) trait ResponseWriter: Send {
-    /// Writes a header: the final one, or one of an interim response (1xx) before it.
+    /// Writes a header: the final header, or the header of an interim response (1xx) that precedes
+    /// it.
     fn head(
         &mut self,
         status: StatusCode,
@@ -69,7 +71,7 @@ pub(super) enum ResponseError {
     /// HTTP/3 cannot write the header or the end.
     #[error(transparent)]
     Http3(#[from] StreamError),
-    /// The stream does not take the body.
+    /// The stream does not accept the body.
     #[error("{0:?}")]
     Stream(StreamErrorIncoming),
     /// The client did not acknowledge the response, for this reason.
@@ -122,8 +124,8 @@ pub(super) struct ConnectionContext {
 }
 
 impl ConnectionContext {
-    /// Returns the context of a connection with the controller of this index. The connection is
-    /// logged under `id` from [`Self::connected`] on.
+    /// Returns the context of a connection with the controller of this index. After a call of
+    /// [`Self::connected`], the connection is logged under `id`.
     pub(super) fn new(
         server: Arc<ServerContext>,
         share: usize,
@@ -137,7 +139,8 @@ impl ConnectionContext {
         Self { server, share, client, log, metrics, memory }
     }
 
-    /// Returns the context of a TCP connection, which has no qlog. The last of the labels is TCP's.
+    /// Returns the context of a TCP connection, which has no qlog. The last label is the one for
+    /// TCP.
     pub(super) fn of_tcp(server: Arc<ServerContext>, client: SocketAddr) -> Self {
         let share = server.labels.len() - 1;
         let metrics = server.metrics.response_metrics(&server.labels[share]);
@@ -145,7 +148,8 @@ impl ConnectionContext {
         Self { server, share, client, log: None, metrics, memory }
     }
 
-    /// Begins the log, unless it has begun: the client has shown that it receives at its address.
+    /// Begins the log, unless it has already begun. The client has shown that it receives packets
+    /// at its address.
     pub(super) fn connected(&self) {
         if let (Some(log), Some(logs)) = (&self.log, &self.server.logs) {
             log.begin(logs);
@@ -184,7 +188,7 @@ pub(super) async fn answer(
     context: &ConnectionContext,
 ) -> DeliveryOutcome {
     let site = &context.server.site;
-    // A response to HEAD has no content, and thus no digest.
+    // A response to HEAD has no content and therefore no digest.
     let head = request.method == Method::HEAD;
     let digest = (!head && digest::is_wanted(&request.headers)).then(Digest::default);
     let access_log = context.server.access_log.as_ref();
@@ -208,7 +212,7 @@ pub(super) async fn answer(
     } else if let Err(line) = request.check_length() {
         plain(StatusCode::BAD_REQUEST, &format!("{line}\n"))
     } else if site.is_proxied(request.uri.path()) {
-        // Boxed, so that other responses need no room for the proxy's state.
+        // Box the future, so that other responses need no room for the proxy's state.
         match Box::pin(forward(writer, &mut delivery, request, site)).await {
             Ok(answer) => answer,
             Err(why) => {
@@ -220,11 +224,11 @@ pub(super) async fn answer(
         site.answer(&request.method, request.uri.path(), &request.headers).await
     };
     if head {
-        // Refusals have a line of text.
+        // A refusal has a line of text.
         answer.body = Body::Empty;
     }
     if matches!(answer.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-        // Without content there is no digest.
+        // A response without content has no digest.
         sent.digest = None;
     }
     sent.status = answer.status.as_u16();
@@ -256,7 +260,7 @@ async fn forward(
     let mut forwarding = pin!(site.forward(request, send));
     loop {
         let response = tokio::select! {
-            // Interim responses that arrive together with the final one precede it.
+            // Interim responses that arrived together with the final one must precede it.
             biased;
             Some(response) = interim.recv() => response,
             answer = &mut forwarding => return Ok(answer),
@@ -269,17 +273,18 @@ async fn forward(
     }
 }
 
-/// Progress of a response. Dropping it before the acknowledgement counts the response as abandoned.
+/// Progress of a response. If it is dropped before the acknowledgement, the response counts as
+/// abandoned.
 struct ResponseProgress<'a> {
     context: &'a ConnectionContext,
-    /// Access log and record of the request, if requests are logged.
+    /// Access log and record of the request; `None` if requests are not logged.
     record: Option<(Arc<AccessLog>, AccessRecord)>,
     status: u16,
     started: Instant,
-    /// Time when QUIC took the first byte. For a body in one piece, the time when QUIC took all of
-    /// it.
+    /// Time at which QUIC took the first byte. For a body in one piece, this is the time at which
+    /// QUIC took all of it.
     first_byte: Option<Duration>,
-    /// Time when QUIC had taken the last byte.
+    /// Time at which QUIC had taken the last byte.
     handed_over: Option<Duration>,
     bytes: u64,
     /// Digest of the body, if the client wants one.
@@ -300,7 +305,8 @@ impl ResponseProgress<'_> {
         self.started.elapsed()
     }
 
-    /// Returns the response's trailers: these, and the body's digest if it was requested.
+    /// Returns the trailers of the response: these fields, and the digest of the body if the client
+    /// requested it.
     fn trailers(&mut self, own: Option<HeaderMap>) -> Option<HeaderMap> {
         let digest =
             self.digest.take().and_then(|digest| HeaderValue::try_from(digest.value()).ok());
@@ -359,7 +365,8 @@ async fn with_progress_checks(
     }
 }
 
-/// Waits for the response's delay, sends the response, and waits until all of it is acknowledged.
+/// Waits for the delay of the response, sends the response, and waits until the client has
+/// acknowledged it completely.
 async fn send_all(
     writer: &mut impl ResponseWriter,
     mut delivery: Delivery,
@@ -367,14 +374,14 @@ async fn send_all(
     sent: &mut ResponseProgress<'_>,
 ) -> Result<(), ResponseError> {
     let held = {
-        // Pinned where it is created, because a moved future takes its space twice.
+        // Pin the future where it is created, because a moved future takes its space twice.
         let work = pin!(async {
             if !answer.wait.is_zero() {
                 tokio::time::sleep(answer.wait).await;
             }
             send(writer, answer, sent).await
         });
-        // A client that disconnects or cancels the request ends a response at any point, even
+        // If a client disconnects or cancels the request, the response can end at any point, even
         // before its beginning.
         tokio::select! {
             biased;
@@ -388,7 +395,7 @@ async fn send_all(
     Ok(())
 }
 
-/// Memory that a response holds until all of it is acknowledged.
+/// Memory that a response holds until it is completely acknowledged.
 struct HeldMemory {
     _budget: Arc<ResponseBudget>,
     _charge: Option<Charge>,
@@ -449,11 +456,11 @@ async fn send(
     Ok(HeldMemory { _budget: budget, _charge: last })
 }
 
-/// Hands an upstream server's response to QUIC. The response is read ahead of the client as far as
-/// memory permits, so that a small response occupies the upstream server only as long as that
-/// server needs. The client cannot be blamed while the upstream server sends nothing. Therefore the
-/// bytes besides the body are charged only from the body's end on. Before that, the proxy's limit
-/// of requests bounds them.
+/// Hands an upstream server's response to QUIC. The response is read from the upstream server as
+/// far ahead of the client as memory permits, so that a small response occupies the upstream server
+/// only as long as that server needs. While the upstream server sends nothing, the client is not
+/// too slow. Therefore, bytes other than the body are charged only after the end of the body.
+/// Before that, the proxy's limit of requests bounds these bytes.
 async fn send_upstream(
     writer: &mut impl ResponseWriter,
     status: StatusCode,
@@ -463,11 +470,12 @@ async fn send_upstream(
 ) -> Result<HeldMemory, ResponseError> {
     let beside: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if headers.contains_key(CONTENT_DIGEST) {
-        // The upstream server sends its own digest, which the client can check over the whole path.
+        // The upstream server sends its own digest, with which the client can check the body over
+        // the whole path.
         sent.digest = None;
     }
     let pieces = sent.context.memory.response(0);
-    // Unbounded, because each piece in the queue is charged.
+    // The queue is unbounded, because each piece in it is charged.
     let (queue, mut queued) = mpsc::unbounded_channel();
     let read = async move {
         let trailers = loop {
@@ -481,7 +489,7 @@ async fn send_upstream(
                 let charge = body.until_client_takes(room).await?;
                 let piece = data.split_to(charge.bytes() as usize);
                 body.taken(charge.bytes());
-                // A small part of a buffer would keep the whole buffer alive.
+                // A small part of a buffer would keep the whole buffer in memory.
                 let piece =
                     if piece.len() < COPIED { Bytes::copy_from_slice(&piece) } else { piece };
                 let _ = queue.send((piece, charge));
@@ -535,7 +543,8 @@ impl Source {
             Self::File(left, file) => {
                 let mut piece = bytes::BytesMut::with_capacity(most);
                 (&mut *file).take(most as u64).read_buf(&mut piece).await?;
-                // The length was promised, so a shorter body is not a complete response.
+                // The length has already been announced, so a shorter body is not a complete
+                // response.
                 if piece.is_empty() {
                     return Err(ResponseError::FileTruncated);
                 }

@@ -1,5 +1,5 @@
-//! Request streams that `h3` and the response share. `h3` owns its streams, but a response must
-//! learn when its data are acknowledged, and writes bodies without a copy.
+//! Request streams that `h3` and the response share. `h3` owns its streams. However, a response
+//! must learn when its data are acknowledged, and it writes bodies without copying them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -30,7 +30,7 @@ impl<S> Clone for SharedStream<S> {
     }
 }
 
-/// Both halves are the stream: after one half is dropped, the other half still has the whole
+/// Both halves share one stream. After one half is dropped, the other half still has the whole
 /// stream.
 impl<S: ResponseStream> BidiStream<Bytes> for SharedStream<S> {
     type SendStream = Self;
@@ -46,9 +46,10 @@ impl<S: ResponseStream> SharedStream<S> {
         lock(&self.0).delivery()
     }
 
-    /// Answers with 431 (RFC 6585 §5) a request whose fields take more than this many bytes.
+    /// Answers a request with 431 (RFC 6585 §5) because its fields take more than this many
+    /// bytes.
     pub(super) async fn fields_too_large(&mut self, limit: u64) -> Result<(), StreamErrorIncoming> {
-        // Less than a hundred bytes, whatever the limit.
+        // This response takes less than a hundred bytes, whatever the limit is.
         let text =
             format!("the header fields take more than {limit} bytes; send fewer or shorter ones\n");
         let header = too_large_header(text.len());
@@ -64,8 +65,8 @@ impl<S: ResponseStream> SharedStream<S> {
     }
 }
 
-/// Returns the HEADERS frame of a 431 response with a content type and a length of two digits, from
-/// entries of QPACK's static table and literals (RFC 9204 §4.5).
+/// Returns the HEADERS frame of a 431 response with a content type and a two-digit length. It
+/// consists of literals and references to QPACK's static table (RFC 9204 §4.5).
 fn too_large_header(length: usize) -> Vec<u8> {
     // Static entry 24 (:status) with a value, entry 54 (content-type), entry 4 (content-length)
     // with a value.
@@ -74,8 +75,8 @@ fn too_large_header(length: usize) -> Vec<u8> {
     [&[1, fields.len() as u8], &fields[..]].concat()
 }
 
-/// Returns type and length of a DATA frame. The length takes four bytes (RFC 9000 §16), because
-/// pieces of a body are far below 2^30 bytes.
+/// Returns the type and length of a DATA frame. The length takes four bytes (RFC 9000 §16),
+/// because pieces of a body are much smaller than 2^30 bytes.
 fn data_header(length: usize) -> Bytes {
     let [a, b, c, d] = (length as u32 | 0x8000_0000).to_be_bytes();
     Bytes::copy_from_slice(&[0, a, b, c, d])

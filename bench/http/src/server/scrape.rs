@@ -18,8 +18,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::SetupError;
 use crate::metrics::Metrics;
 
-/// Scrapes at once. A further one replaces the oldest, which has had the most time. So clients that
-/// send nothing block nobody, and a scrape takes only milliseconds.
+/// Maximum number of simultaneous scrapes. A further scrape replaces the oldest one, because a
+/// scrape takes only milliseconds. Clients that send nothing therefore block nobody.
 const AT_ONCE: usize = 32;
 /// Time limit for the header of a request.
 const HEADER: Duration = Duration::from_secs(2);
@@ -57,8 +57,7 @@ impl Scrape {
         let mut scrapes = JoinSet::new();
         let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            // Either the client disconnected, or the system is out of file descriptors for a
-            // moment.
+            // Either the client disconnected, or the system is temporarily out of file descriptors.
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;

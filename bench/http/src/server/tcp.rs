@@ -1,6 +1,6 @@
-//! HTTP/1.1 and HTTP/2 over TLS and TCP: the same site for clients that do not know HTTP/3 yet or
-//! cannot reach it. Every response advertises HTTP/3 (`Alt-Svc`, RFC 7838), so that browsers
-//! switch.
+//! HTTP/1.1 and HTTP/2 over TLS and TCP. They offer the same site to clients that do not know
+//! HTTP/3 yet or cannot reach it. Every response advertises HTTP/3 (`Alt-Svc`, RFC 7838), so that
+//! browsers switch to it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -40,15 +40,16 @@ use crate::stop::stopped;
 
 /// Time for which browsers remember the HTTP/3 endpoint, in seconds: a day, as on most sites.
 const MAX_AGE: u32 = 86_400;
-/// Connections that wait to be accepted, at most.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1_024;
 /// Time limit for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Interval of PINGs to a quiet HTTP/2 client, and time limit for the client's answer.
 const PING: Duration = Duration::from_secs(20);
-/// Bytes of a response that a connection buffers, besides the kernel's buffer.
+/// Bytes of a response that a connection buffers in addition to the kernel's buffer.
 const BUFFER: usize = 64 << 10;
-/// Time for a connection to notice a response that broke off. After it, the connection is closed.
+/// Time for a connection to notice that a response broke off. After this time, the connection is
+/// closed.
 const BREAK_OFF: Duration = Duration::from_secs(5);
 
 /// Binds a listener. If `address` is the IPv6 wildcard, the listener serves both families.
@@ -59,7 +60,7 @@ pub(super) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     {
         tracing::debug!("no IPv4 at {address}: {e}");
     }
-    // Connections of a previous server process may still be closing.
+    // Connections of a previous server process may not be closed yet.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -106,7 +107,7 @@ impl TcpServer {
         })
     }
 
-    /// Serves until `stop`, then waits at most `grace` for open requests to finish.
+    /// Serves until `stop` becomes true. Then waits at most `grace` for open requests to finish.
     pub(super) async fn serve(
         self,
         context: Arc<ServerContext>,
@@ -120,8 +121,8 @@ impl TcpServer {
             tokio::select! {
                 accepted = this.listener.accept() => {
                     let Ok((stream, from)) = accepted else {
-                        // Either the client disconnected, or the system is out of file descriptors
-                        // for a moment.
+                        // Either the client disconnected, or the system is temporarily out of file
+                        // descriptors.
                         tokio::time::sleep(Duration::from_millis(100)).await;
                         continue;
                     };
@@ -240,8 +241,8 @@ impl TcpServer {
         }
     }
 
-    /// Runs a connection until it ends by itself, the server stops, there is no request for too
-    /// long, or its client reads nothing any more.
+    /// Runs a connection until it ends by itself, the server stops, the connection is without a
+    /// request for too long, or its client reads nothing any more.
     async fn drive<C: Future<Output = hyper::Result<()>>>(
         &self,
         connection: C,
@@ -281,8 +282,8 @@ impl TcpServer {
     }
 }
 
-/// Limits the unsent data in the kernel's send buffer, which wait for a client that reads slowly.
-/// The default is up to 4 MiB (`tcp_wmem`) for each connection.
+/// Limits the unsent data in the kernel's send buffer, where they wait for a client that reads
+/// slowly. The default is up to 4 MiB (`tcp_wmem`) for each connection.
 fn bound_kernel_buffer(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(BUFFER as u32);
@@ -336,8 +337,8 @@ async fn respond(
         let _answering = activity.request();
         let outcome = answer(&mut writer, delivery, started, request, &context).await;
         if outcome != DeliveryOutcome::Acknowledged {
-            // A body without its end breaks off when the connection next asks for data. A
-            // connection whose client takes nothing does not ask, so close it after a while.
+            // A body without its end breaks off when the connection next asks for data. If the
+            // client takes no data, the connection never asks, so close it after a while.
             drop(writer);
             if timeout(BREAK_OFF, gone).await.is_err() {
                 broken.notify_one();
@@ -359,7 +360,7 @@ async fn respond(
     Ok(response)
 }
 
-/// Sender that tells a response when the connection has taken all of it, or that it never will.
+/// Sender that tells a response whether the connection has taken the whole response.
 struct Delivered(Option<oneshot::Sender<()>>);
 
 impl Delivered {
@@ -376,7 +377,7 @@ fn delivery() -> (Delivered, Delivery) {
     (Delivered(Some(sender)), delivery)
 }
 
-/// Writer of a response to its connection's task.
+/// Writer of a response that passes it to the connection's task.
 struct PipeWriter {
     head: Option<oneshot::Sender<(StatusCode, HeaderMap)>>,
     messages: mpsc::Sender<Message>,
@@ -384,7 +385,7 @@ struct PipeWriter {
 
 impl ResponseWriter for PipeWriter {
     async fn head(&mut self, status: StatusCode, headers: HeaderMap) -> Result<(), ResponseError> {
-        // hyper cannot write interim responses, except 100, which it writes by itself.
+        // hyper cannot write interim responses except status 100, which it writes by itself.
         if status.is_informational() {
             return Ok(());
         }
@@ -397,7 +398,7 @@ impl ResponseWriter for PipeWriter {
     }
 
     async fn finish(&mut self, trailers: Option<HeaderMap>) -> Result<(), ResponseError> {
-        // A body of known length may be dropped before its end message. In that case `delivery`
+        // A body of known length may be dropped before its end message. In this case, `delivery`
         // tells whether it was complete.
         if let Some(trailers) = trailers {
             let _ = self.messages.send(Message::Trailers(trailers)).await;
@@ -410,15 +411,15 @@ impl ResponseWriter for PipeWriter {
 /// Body of a response, as read by its connection.
 struct PipedBody {
     receiver: mpsc::Receiver<Message>,
-    /// Length according to the header, also of a response without a body.
+    /// Length according to the header. It is also set for a response without a body.
     length: Option<u64>,
     /// Number of bytes that are still to come, if known.
     left: Option<u64>,
-    /// Whether the header ends the stream. After a `content-length`, an empty DATA frame would be a
-    /// body that is too short.
+    /// Whether the header already ends the stream. After a `content-length`, an empty DATA frame
+    /// would be a body that is too short.
     over: bool,
     delivered: Delivered,
-    /// Dropped with the body, to signal its end.
+    /// Sender that is dropped with the body to signal the body's end.
     _held: oneshot::Sender<()>,
 }
 
@@ -463,7 +464,7 @@ impl Body for PipedBody {
 
 impl Drop for PipedBody {
     fn drop(&mut self) {
-        // If the length is known, the connection does not ask for the end.
+        // If the length is known, the connection does not wait for the end message.
         if self.left == Some(0) {
             self.delivered.complete();
         }

@@ -1,5 +1,5 @@
-//! Limits TCP connections that are in their TLS handshake or send nothing at all to a part of the
-//! places. Clients that complete a handshake are then served.
+//! Limits the TCP connections that are in their TLS handshake or send nothing at all to a part of
+//! the connection places. The other places stay free for clients that complete a handshake.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -7,18 +7,19 @@ use std::sync::{Arc, Weak};
 
 use tokio::task::AbortHandle;
 
-/// Handshakes may take one in this many of a server's places, and at least this many places.
+/// Divisor for the places that handshakes may take: one in this many of a server's places. It is
+/// also the minimum number of places for handshakes.
 const PART: usize = 4;
 const LEAST: usize = 16;
 
-/// Marker of a handshake in progress, dropped at its end.
+/// Marker of a handshake in progress. It is dropped when the handshake ends.
 pub(super) type UnderWay = Arc<()>;
 
 /// Handshakes in progress on a listener.
 #[derive(Debug)]
 pub(super) struct Handshakes {
     most: usize,
-    /// Handshakes, the oldest first.
+    /// Handshakes in progress, the oldest first.
     open: VecDeque<Handshake>,
 }
 
@@ -35,8 +36,8 @@ impl Handshakes {
         Self { most: (connections / PART).max(LEAST), open: VecDeque::new() }
     }
 
-    /// Adds a handshake of this client prefix, which runs in `task`. If there are then too many,
-    /// aborts the oldest handshake of the prefix that has the most.
+    /// Adds a handshake of this client prefix, which runs in `task`. If there are then too many
+    /// handshakes, aborts the oldest handshake of the prefix that has the most.
     pub(super) fn add(&mut self, client: IpAddr, task: AbortHandle, under_way: &UnderWay) {
         self.open.push_back(Handshake { client, task, under_way: Arc::downgrade(under_way) });
         if self.open.len() <= self.most {

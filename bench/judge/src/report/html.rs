@@ -19,7 +19,7 @@ const STYLE: &str = "\
 .card td,.card th{text-align:left;vertical-align:top}.card td:first-child{white-space:nowrap;min-width:0}\
 @media(max-width:640px){.card th,.card td{padding:.25em .4em}.verdict{white-space:normal}}";
 
-/// Returns the page; `changes` are the changes since an older scorecard, if one is given.
+/// Returns the page. `changes` are the changes since an older scorecard, if one is given.
 pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
     let body = html! {
         p.answer { (answer(card)) "." }

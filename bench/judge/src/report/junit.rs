@@ -1,5 +1,5 @@
-//! JUnit XML for continuous integration: a suite per criterion and a case per check. Checks that
-//! are not decided are skipped.
+//! JUnit XML for continuous integration: a suite per criterion and a case per check. Undecided
+//! checks are reported as skipped.
 
 use maud::{Markup, PreEscaped, html};
 

@@ -10,7 +10,7 @@ use crate::verdict::Verdict;
 
 const WIDTH: usize = 100;
 
-/// Returns the text; `changes` are the changes since an older scorecard, if one is given.
+/// Returns the text. `changes` are the changes since an older scorecard, if one is given.
 pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
     let mut lines = vec![answer(card), String::new()];
     lines.extend(criteria(card).text(WIDTH).lines().map(str::to_owned));

@@ -1,7 +1,7 @@
 //! The simulation as a runtime for QUIC stacks and for tokio programs. The types of stacks and of
 //! tokio are used only in this folder.
 
-// `runtime.rs` is loaded twice on purpose: once on the types of each stack.
+// `runtime.rs` is loaded twice on purpose, once with the types of each stack.
 #![allow(clippy::duplicate_mod)]
 
 #[cfg(feature = "noq")]

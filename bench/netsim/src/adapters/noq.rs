@@ -1,4 +1,4 @@
-//! noq's sockets in the simulation; the runtime and timers are in `runtime.rs`.
+//! noq's sockets in the simulation. `runtime.rs` contains the runtime and the timers.
 
 #[path = "runtime.rs"]
 mod runtime;

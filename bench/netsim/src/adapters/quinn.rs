@@ -1,4 +1,4 @@
-//! quinn's sockets in the simulation; the runtime and timers are in `runtime.rs`.
+//! quinn's sockets in the simulation. `runtime.rs` contains the runtime and the timers.
 
 #[path = "runtime.rs"]
 mod runtime;
@@ -50,8 +50,8 @@ impl quinn::AsyncUdpSocket for SimSocket {
     }
 }
 
-/// Poller that is always ready: the virtual network has no send buffer, because queues are in its
-/// links.
+/// Poller that is always ready, because the virtual network has no send buffer: its queues are in
+/// the links.
 #[derive(Debug)]
 struct AlwaysWritable;
 

@@ -1,5 +1,5 @@
-//! The simulation as the runtime of a stack with quinn's interface, and the sockets' sending and
-//! receiving. Compiled once per stack, with the types named by `super`.
+//! The simulation as the runtime of a stack with quinn's interface, including sending and receiving
+//! on its sockets. This file is compiled once per stack, with the types named by `super`.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -49,7 +49,7 @@ pub(super) fn send(socket: &SimSocket, t: &Transmit<'_>) {
     socket.send(t.destination, t.src_ip, ecn, t.contents, t.segment_size);
 }
 
-/// Copies pending datagrams into the stack's buffers, as many as fit.
+/// Copies as many pending datagrams into the stack's buffers as fit.
 pub(super) fn receive(
     socket: &SimSocket,
     cx: &Context<'_>,

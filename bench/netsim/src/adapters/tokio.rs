@@ -1,9 +1,11 @@
-//! tokio programs over the simulation: tokio's paused clock advances together with the executor's.
+//! tokio programs in the simulation: tokio's paused clock advances together with the executor's
+//! clock.
 //!
 //! Everything runs on one thread, inside a current-thread runtime. The future that the runtime
-//! blocks on polls the simulation's tasks. Whenever tokio would park its thread, none of its tasks
-//! is ready; if none of the simulation's is ready either, both clocks advance to the next event of
-//! the simulation or to the next whole millisecond, at which tokio's timers end.
+//! blocks on polls the simulation's tasks. Whenever tokio would park its thread, none of tokio's
+//! tasks is ready. If none of the simulation's tasks is ready either, both clocks advance. They
+//! advance to the next event of the simulation or to the next whole millisecond, because tokio's
+//! timers end at whole milliseconds.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -20,7 +22,7 @@ use crate::sim::{Ended, Executor};
 /// Resolution of tokio's timers, in nanoseconds.
 const TICK: u64 = 1_000_000;
 
-/// Whether tokio's tasks are idle, and the waker of the future that the runtime blocks on.
+/// Signal that tokio's tasks are idle, with the waker of the future that the runtime blocks on.
 #[derive(Default)]
 struct IdleSignal {
     idle: AtomicBool,
@@ -28,8 +30,8 @@ struct IdleSignal {
 }
 
 impl IdleSignal {
-    /// Called when no task of tokio is ready. Waking the root keeps tokio from advancing its clock
-    /// by itself.
+    /// Records that no task of tokio is ready. Waking the root future keeps tokio from advancing
+    /// its clock by itself.
     fn on_idle(&self) {
         self.idle.store(true, Ordering::Relaxed);
         if let Some(waker) = self.root.lock().as_ref() {
@@ -37,7 +39,7 @@ impl IdleSignal {
         }
     }
 
-    /// Returns whether tokio was idle since the last call.
+    /// Returns whether tokio has been idle since the last call.
     fn take(&self, root: &Waker) -> bool {
         let mut kept = self.root.lock();
         if !kept.as_ref().is_some_and(|waker| waker.will_wake(root)) {
@@ -50,17 +52,16 @@ impl IdleSignal {
 impl Executor {
     /// Runs an ordinary tokio program in virtual time until `future` completes, and returns its
     /// output. `tokio::spawn`, `tokio::time`, `tokio::sync` and `JoinSet` work as in a
-    /// current-thread runtime; `tokio::time` has the simulation's time. Tasks of tokio that are not
-    /// finished by then are dropped, as at the end of a tokio runtime; those of the simulation
+    /// current-thread runtime, and `tokio::time` has the simulation's time. Unfinished tokio tasks
+    /// are then dropped, as at the end of a tokio runtime. Unfinished tasks of the simulation
     /// continue in the next run.
     ///
-    /// Whatever leaves the simulation stays outside: `tokio::net` panics because the runtime has no
-    /// I/O, `std::time::Instant` is the wall clock, and `spawn_blocking` and threads run beside
-    /// virtual time.
+    /// Anything that reaches outside the simulation does not take part in virtual time.
+    /// `tokio::net` panics because the runtime has no I/O, `std::time::Instant` is the wall clock,
+    /// and threads and `spawn_blocking` run in real time.
     ///
-    /// # Errors
-    /// Returns how the run ended if it ended before the future. A future that waits for something
-    /// that never comes ends with [`Ended::TimeLimit`].
+    /// Returns how the run ended if it ended before `future` completed. If the future waits for
+    /// something that never happens, the run ends with [`Ended::TimeLimit`].
     ///
     /// # Panics
     /// Panics inside another tokio runtime, and if the simulation has a real-time backend.
@@ -80,8 +81,8 @@ impl Executor {
             .expect("a runtime without I/O takes nothing from the system");
         let started = self.sim().time();
         self.drive(future, |executor, main| {
-            // The tasks of the simulation share one call of tokio, so its budget for one task does
-            // not apply to them.
+            // The tasks of the simulation share one tokio task, so tokio's budget for a single task
+            // does not apply to them.
             runtime.block_on(tokio::task::unconstrained(poll_fn(|cx| {
                 if signal.take(cx.waker())
                     && !executor.has_ready_tasks()
@@ -94,8 +95,8 @@ impl Executor {
         })
     }
 
-    /// Advances both clocks to the next time at which something may happen, and handles the event
-    /// of the simulation if one is due then.
+    /// Advances both clocks to the next time at which an event or a timer may be due. If an event
+    /// of the simulation is due then, handles it.
     fn advance_with_tokio(
         &mut self,
         started: Time,
@@ -108,7 +109,8 @@ impl Executor {
         let ended = self.advance(Some(tick), limit);
         let step = self.sim().time().since(now);
         if !step.is_zero() {
-            // The first poll advances tokio's clock; its timers end when the driver runs next.
+            // The first poll advances tokio's clock. The timers end when tokio's driver runs the
+            // next time.
             let _ = pin!(tokio::time::advance(step)).poll(cx);
         }
         ended

@@ -23,7 +23,7 @@ pub enum BackendError {
     NotLinux,
 }
 
-/// Attaches a configured simulation to its backend. On the netem backend the kernel replaces the
+/// Attaches a configured simulation to its backend. On the netem backend, the kernel replaces the
 /// links in `router`.
 pub fn attach(
     executor: &mut Executor,

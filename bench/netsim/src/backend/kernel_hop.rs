@@ -11,36 +11,36 @@ use fathom_units::Time;
 use crate::sim::network::LinkId;
 use crate::udp::Udp;
 
-/// Start and end of a kernel hop.
+/// Type of a kernel hop, by its start and end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HopKind {
-    /// From a stack into the simulated network.
+    /// A hop from a stack into the simulated network.
     Ingress,
-    /// Out of the simulated network, to the stack behind this socket.
+    /// A hop from the simulated network to the stack behind this socket.
     Egress { socket: u16 },
-    /// Over a link that the kernel emulates, after a fixed delay.
+    /// A hop over a link that the kernel emulates, after a fixed delay.
     Link { link: LinkId, delay: Duration },
 }
 
-/// A packet between two sockets.
+/// A packet in transit between two sockets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InTransit {
     /// Number of the packet in the network's store.
     pub(crate) packet: u32,
     /// Time at which the packet was sent.
     pub(crate) since: Time,
-    /// Entrance of the hop through which the packet was sent.
+    /// Entrance through which the packet was sent into the hop.
     pub(crate) entrance: usize,
 }
 
-/// Two connected sockets, used in one direction.
+/// Two connected sockets that are used in one direction.
 ///
-/// If the kernel's queue distinguishes flows by ports, the hop has more sockets to send from
-/// (entrances). Order is kept only among the packets of one entrance.
+/// If the kernel's queue distinguishes flows by ports, the hop has additional sockets to send from,
+/// called entrances. Order is kept only among the packets of one entrance.
 #[derive(Debug)]
 pub(crate) struct KernelHop {
     pub(crate) from: Arc<Udp>,
-    /// Additional sockets to send from; `ports` holds their ports.
+    /// Additional sockets to send from. `ports` holds their ports.
     pub(crate) others: Vec<Udp>,
     ports: Vec<u16>,
     pub(crate) to: Arc<Udp>,
@@ -50,7 +50,7 @@ pub(crate) struct KernelHop {
     /// this order.
     pub(crate) in_transit: VecDeque<InTransit>,
     pub(crate) kind: HopKind,
-    /// Number of packets that did not arrive.
+    /// Number of packets that were lost on the hop.
     pub(crate) lost: u64,
 }
 
@@ -71,7 +71,7 @@ impl KernelHop {
 
     /// Adds more sockets to send from.
     pub(crate) fn with_others(mut self, others: Vec<Udp>) -> io::Result<Self> {
-        // Looked up once, because each lookup is a system call.
+        // The address is looked up only once, because each lookup is a system call.
         let ports = others.iter().map(|other| Ok(other.io().local_addr()?.port()));
         self.ports = ports.collect::<io::Result<_>>()?;
         self.others = others;
@@ -93,8 +93,8 @@ impl KernelHop {
         self.ports.iter().position(|other| *other == port).map_or(0, |other| other + 1)
     }
 
-    /// Removes and returns the packet at `place`, and the earlier packets of the same entrance,
-    /// which it has overtaken.
+    /// Removes the packet at `place`, and the earlier packets of the same entrance, which this
+    /// packet has overtaken. Returns all of them.
     pub(crate) fn take_until(&mut self, place: usize) -> (Vec<InTransit>, Option<InTransit>) {
         let Some(entrance) = self.in_transit.get(place).map(|found| found.entrance) else {
             return (Vec::new(), None);
@@ -104,7 +104,8 @@ impl KernelHop {
         } else {
             let of_entrance = |at: &usize| self.in_transit[*at].entrance == entrance;
             let places: Vec<usize> = (0..place).filter(of_entrance).collect();
-            // Removed from the back, so that the other positions stay valid.
+            // Packets are removed from the back, so that the positions of the remaining ones stay
+            // valid.
             places.into_iter().rev().filter_map(|at| self.in_transit.remove(at)).collect()
         };
         self.lost += overtaken.len() as u64;

@@ -1,4 +1,4 @@
-//! Backends: the clock of a run, and the carrier of its packets.
+//! Backends. A backend provides the clock of a run and carries its packets.
 //!
 //! | file | contents |
 //! |---|---|

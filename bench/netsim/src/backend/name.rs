@@ -4,7 +4,7 @@ use fathom_units::Invalid;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
-/// Clock of a run, and carrier of its packets.
+/// Backend of a run, which provides the clock and carries the packets.
 #[derive(
     Clone,
     Copy,
@@ -23,13 +23,13 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 #[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = unknown)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum Backend {
-    /// Virtual time and simulated links: the same plan gives the same bytes.
+    /// Virtual time and simulated links. The same plan gives the same bytes.
     #[default]
     Virtual,
-    /// Real time and simulated links; every datagram crosses the kernel's loopback on its way in
+    /// Real time and simulated links. Every datagram crosses the kernel's loopback on its way in
     /// and out.
     Loopback,
-    /// Real time and the kernel's own links: network namespaces and tc.
+    /// Real time and the kernel's own links, made of network namespaces and tc.
     Netem,
 }
 

@@ -1,10 +1,10 @@
 //! The real-time backends: the clock is the wall clock, and packets travel through the kernel.
 //!
-//! Tasks, timers, stacks and measurements are the same as in virtual time. Two things differ: an
-//! event waits until its time has come, and packets take *kernel hops* (`kernel_hop.rs`), from one
-//! UDP socket of the kernel to another. On the loopback backend, each datagram of a stack takes one
-//! kernel hop into the simulated network and one out of it. On the netem backend the links
-//! themselves are kernel hops, so the kernel causes the delays, queues and drops between their
+//! Tasks, timers, stacks and measurements are the same as in virtual time. Two things differ:
+//! events wait until their time has come, and packets take *kernel hops* (`kernel_hop.rs`), from
+//! one UDP socket of the kernel to another. On the loopback backend, each datagram of a stack takes
+//! one kernel hop into the simulated network and one out of it. On the netem backend, the links
+//! themselves are kernel hops, and the kernel adds the delays, queues and drops between their
 //! sockets.
 
 use std::any::Any;
@@ -24,9 +24,9 @@ use crate::udp::Udp;
 
 /// Size of the largest datagram, in bytes.
 const LARGEST: usize = 1 << 16;
-/// Datagrams read at once.
+/// Number of datagrams read at once.
 pub(crate) const BATCH: usize = 16;
-/// Largest lateness distinguished, in microseconds.
+/// Largest lateness that is distinguished, in microseconds.
 const LATEST: u64 = 60_000_000;
 
 /// A link that the kernel emulates.
@@ -46,7 +46,7 @@ pub struct KernelLink {
     pub(crate) keep: Box<dyn Any + Send>,
 }
 
-/// How well the machine kept up with a run in real time.
+/// Timeliness of a run in real time: how well the machine kept up with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Punctuality {
     /// 99th percentile of the lateness of events, in milliseconds.
@@ -63,7 +63,7 @@ pub struct Punctuality {
 pub(crate) struct RealTime {
     pub(crate) started: Option<Instant>,
     pub(crate) kernel_hops: Vec<KernelHop>,
-    /// Kernel hops into the network and out of it, by socket; empty if links are kernel hops.
+    /// Kernel hops into and out of the network, by socket. Empty if links are kernel hops.
     pub(crate) edges: Vec<[usize; 2]>,
     /// Kernel hop of each link, by link number.
     pub(crate) links: Vec<Option<usize>>,
@@ -90,7 +90,7 @@ impl RealTime {
         }
     }
 
-    /// Creates two kernel hops for each of `sockets` sockets: every datagram crosses loopback on
+    /// Creates two kernel hops for each of `sockets` sockets. Every datagram crosses loopback on
     /// its way in and on its way out.
     pub(crate) fn edges(sockets: usize) -> io::Result<Self> {
         let mut kernel_hops = Vec::new();
@@ -124,14 +124,14 @@ impl RealTime {
     }
 
     /// Returns the wall-clock time since the run began.
-    // The real-time backends read the wall clock.
+    // The real-time backends need the wall clock.
     #[allow(clippy::disallowed_methods)]
     pub(crate) fn now(&mut self) -> Time {
         Time::ZERO + self.started.get_or_insert_with(Instant::now).elapsed()
     }
 
-    /// Returns the kernel hop from a socket into the network, or with `out` from the network to the
-    /// socket.
+    /// Returns the kernel hop from a socket into the network or, if `out` is true, from the network
+    /// to the socket.
     pub(crate) fn edge(&self, socket: u16, out: bool) -> Option<usize> {
         self.edges.get(usize::from(socket)).map(|edges| edges[usize::from(out)])
     }
@@ -150,7 +150,8 @@ impl RealTime {
                 .filter(|(_, c)| !c.in_transit.is_empty())
                 .map(|(number, c)| (number, PollFd::new(c.to.io(), PollFlags::IN)))
                 .unzip();
-        // A signal may end the wait early, which is harmless. Open sockets cause no other error.
+        // A signal may end the wait early, which is harmless. There is no other possible error
+        // while the sockets are open.
         let _ = poll(&mut polled, Some(&timeout));
         ready.extend(
             polled

@@ -16,6 +16,7 @@ pub struct RouterLink {
     pub rate: Rate,
     /// Queue in front of the link.
     pub queue: QueueSpec,
-    /// Fixed delay that the kernel adds before the queue; the experiment's own paths leave it out.
+    /// Fixed delay that the kernel adds before the queue. The paths of the experiment do not
+    /// include this delay.
     pub delay: Duration,
 }

@@ -1,4 +1,4 @@
-//! Runs in real time: the executor's loop over the wall clock and the kernel's sockets.
+//! Runs in real time: the executor's loop with the wall clock and the kernel's sockets.
 
 use std::io;
 use std::task::Waker;
@@ -9,17 +9,17 @@ use fathom_units::Time;
 use super::real_time::{KernelLink, Punctuality, RealTime};
 use crate::sim::{Ended, Executor, MainTask};
 
-/// Largest number of events that a real-time run handles between two checks of its sockets.
+/// Maximum number of events that a real-time run handles between two checks of its sockets.
 const IN_A_ROW: u32 = 32;
-/// Time by which events may be early, so that they are handled together with others: each wait
-/// costs 50 µs of CPU in User-Mode Linux.
+/// Time by which events may be early, so that several events are handled together. Each wait takes
+/// 50 µs of CPU time in User-Mode Linux.
 const TOGETHER: Duration = Duration::from_micros(250);
-/// Longest wait. Packets still in transit when nothing else happens for this long are lost.
+/// Longest wait. If nothing else happens for this long, packets that are still in transit are lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Executor {
     /// Switches the run to wall-clock time. Its datagrams cross the kernel's loopback on their way
-    /// into the network and out of it. All sockets must exist by then.
+    /// into the network and out of it. All sockets must exist before this call.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses a socket.
@@ -30,7 +30,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Switches the run to wall-clock time and replaces these links by the kernel's.
+    /// Switches the run to wall-clock time and replaces these links by links of the kernel.
     ///
     /// # Errors
     /// Returns an error if a socket cannot be used.
@@ -45,8 +45,8 @@ impl Executor {
     }
 
     /// Handles events when the wall clock has reached their time, and receives datagrams between
-    /// them. If the machine is late for a moment, the network's time is late with it, which does
-    /// not change how a link behaves.
+    /// them. If the machine is late for a moment, the network's time is equally late, so links
+    /// behave as usual.
     pub(crate) fn run_in_real_time(
         &mut self,
         main: &mut Option<MainTask<'_>>,

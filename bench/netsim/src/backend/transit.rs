@@ -1,4 +1,4 @@
-//! Packets of a running simulation on their kernel hops.
+//! The packets of a running simulation that are on kernel hops.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -20,7 +20,8 @@ impl Core {
         let Some(real) = &mut self.real else { return };
         let p = &self.net.packets[packet as usize];
         let payload = p.payload() as usize;
-        // Packets of agents store fewer bytes than their payload size; the rest is sent as zeros.
+        // Packets of agents store fewer bytes than their payload size. The missing bytes are sent
+        // as zeros.
         let contents = if payload > p.data.len() {
             real.scratch[..p.data.len()].copy_from_slice(&p.data);
             real.scratch[p.data.len()..payload].fill(0);
@@ -41,7 +42,7 @@ impl Core {
         }
     }
 
-    /// Waits up to `until` for datagrams, and adds the hops that have datagrams to `ready`.
+    /// Waits for datagrams, at most until `until`. Adds the hops that have datagrams to `ready`.
     pub(crate) fn wait(&mut self, until: Duration, ready: &mut Vec<usize>) {
         if let Some(real) = &self.real {
             real.wait(until, ready);
@@ -66,7 +67,7 @@ impl Core {
                         wakers.extend(self.on_kernel_datagram(number, meta, datagram));
                     }
                 }
-                // Fewer datagrams than buffers: no more are pending.
+                // There were fewer datagrams than buffers, so no more are pending.
                 if came < BATCH {
                     break;
                 }
@@ -104,7 +105,7 @@ impl Core {
         let packets = &self.net.packets;
         let hop = &mut real.kernel_hops[number];
         // Packets that left earlier through the same entrance and have not arrived are lost,
-        // because neither loopback nor a link reorders the packets of one port.
+        // because neither loopback nor a link reorders packets of the same port.
         let entrance = (!hop.others.is_empty()).then(|| hop.entrance_at(meta.addr.port()));
         let is_it = |u: &InTransit| {
             entrance.is_none_or(|entrance| entrance == u.entrance)
@@ -161,7 +162,7 @@ impl Core {
         self.real.as_mut().map_or(self.now, |real| real.now())
     }
 
-    /// Records that an event ran late by this time.
+    /// Records the lateness of an event.
     pub(crate) fn record_lateness(&mut self, by: Duration) {
         if let Some(real) = &mut self.real {
             real.late.saturating_record((by.as_micros() as u64).max(1));
@@ -169,7 +170,7 @@ impl Core {
     }
 }
 
-/// Returns whether a datagram is this packet.
+/// Returns whether a datagram contains this packet.
 fn is(packet: &Packet, datagram: &[u8]) -> bool {
     let stored = packet.data.len();
     datagram.len() == stored.max((packet.wire.saturating_sub(WIRE_OVERHEAD)) as usize)

@@ -32,7 +32,7 @@ use scheduled::Scheduled;
 pub enum Verdict {
     /// The packet leaves the link at `out`.
     Forward {
-        /// Time at which its last bit is sent.
+        /// Time at which the last bit of the packet is sent.
         out: Time,
         /// Whether the link marks the packet Congestion Experienced (CE).
         mark: bool,
@@ -57,14 +57,14 @@ impl Verdict {
 pub struct LinkStats {
     /// Packets that arrived.
     pub arrived: u64,
-    /// Packets admitted to the queue and not dropped from it later.
+    /// Packets that were admitted to the queue and not dropped from it later.
     pub admitted: u64,
     /// Packets dropped.
     pub dropped: u64,
     /// Packets marked.
     pub marked: u64,
-    /// Bytes admitted, headers included; with a queue that schedules, bytes whose transmission
-    /// began.
+    /// Bytes admitted, including headers. If the queue schedules, bytes of packets whose
+    /// transmission began.
     pub bytes: u64,
     /// Packets that left.
     pub departed: u64,
@@ -72,11 +72,11 @@ pub struct LinkStats {
     pub max_queue: usize,
     /// Time average of the queue, in packets.
     pub mean_queue: f64,
-    /// Bytes sent, headers included. If the link has a rate, the part of the packet in transmission
-    /// that was already sent is included.
+    /// Bytes sent, including headers. If the link has a rate, the sent part of the packet in
+    /// transmission is included.
     pub sent_bytes: f64,
-    /// Bytes that the link could have sent: the integral of its rate, including all changes, or the
-    /// delivery opportunities of its trace.
+    /// Bytes that the link could have sent. This is the integral of its rate, including all
+    /// changes, or the sum of the delivery opportunities of its trace.
     pub capacity_bytes: f64,
     /// Queue over time, if the link keeps it ([`Link::with_series`]).
     pub queue_series: Option<Series>,
@@ -93,22 +93,23 @@ impl LinkStats {
     /// link had no capacity in this time.
     ///
     /// On a trace, the time between two delivery opportunities has no capacity, so a packet that
-    /// waits for an opportunity uses none.
+    /// waits for an opportunity uses no capacity.
     pub fn utilisation_since(&self, before: Option<&Self>) -> Option<f64> {
         let (sent, capacity) =
             before.map_or((0.0, 0.0), |before| (before.sent_bytes, before.capacity_bytes));
         let (sent, capacity) = (self.sent_bytes - sent, self.capacity_bytes - capacity);
-        // On a trace, a packet that began before this time and ends in it counts as a whole.
+        // On a trace, a packet counts as a whole in the period in which its transmission ends, even
+        // if it began earlier.
         (capacity > 0.0).then(|| (sent / capacity).min(1.0))
     }
 }
 
 /// A link with a rate and a queue in front of it.
 ///
-/// Most queues are first in, first out, so a packet's departure is known when it arrives: one event
-/// per packet and hop. `departures` holds the departure time and size of every packet still
-/// present, including the one in transmission. Behind a queue that schedules, `departures` holds
-/// only the packet in transmission, and `waiting` counts the others.
+/// Most queues are first in, first out, so a packet's departure is known on arrival, and one event
+/// per packet and hop suffices. `departures` holds the departure time and size of every packet
+/// still present, including the one in transmission. Behind a queue that schedules, `departures`
+/// holds only the packet in transmission, and `waiting` counts the waiting packets.
 #[derive(Debug)]
 pub struct Link {
     sender: Sender,
@@ -117,8 +118,8 @@ pub struct Link {
     departures: VecDeque<(Time, u32)>,
     queued_bytes: u64,
     free_at: Time,
-    /// Time of the last update of the queue length's integral over time, and this integral
-    /// (`integral`, in packet-nanoseconds).
+    /// Time of the last update of `integral`, and `integral` itself: the integral of the queue
+    /// length over time, in packet-nanoseconds.
     accounted_at: Time,
     integral: u128,
     /// Transmission time of all admitted packets in nanoseconds, including those still queued. Used
@@ -128,7 +129,7 @@ pub struct Link {
     log: Option<Vec<(Time, Duration)>>,
 }
 
-/// Service of a link's queue.
+/// Manner in which a link serves its queue.
 #[derive(Debug)]
 enum Service {
     Fifo(Box<dyn Queue>),
@@ -230,8 +231,8 @@ impl Link {
         }
     }
 
-    /// Makes the link also log every admitted packet, to compare estimates with. The log grows with
-    /// the run.
+    /// Makes the link also log every admitted packet, so that estimates can be compared with the
+    /// log. The log grows with the run.
     #[must_use]
     pub fn with_log(mut self) -> Self {
         self.log = Some(Vec::new());
@@ -239,7 +240,7 @@ impl Link {
     }
 
     /// Returns the arrival time of each admitted packet, and its time in the link (waiting and
-    /// transmission). Empty unless logged.
+    /// transmission). The result is empty unless the link keeps a log.
     pub fn log(&self) -> &[(Time, Duration)] {
         self.log.as_deref().unwrap_or_default()
     }
@@ -247,9 +248,8 @@ impl Link {
     /// Returns the verdict on a packet of `bytes` (headers included) that arrives at `now` at a link
     /// with a first-in first-out queue.
     ///
-    /// # Panics
-    /// Panics if the queue schedules; use [`Link::schedules`] to check, and [`Link::enqueue`]
-    /// instead.
+    /// Panics if the queue schedules. Check this with [`Link::schedules`], and use
+    /// [`Link::enqueue`] for such a link.
     pub fn arrive(&mut self, now: Time, bytes: u32, ecn_capable: bool) -> Verdict {
         self.depart_until(now);
         self.stats.arrived += 1;
@@ -282,12 +282,12 @@ impl Link {
         Verdict::Forward { out, mark }
     }
 
-    /// Records the verdict of the kernel's queue, which replaces this link's own, on a packet of
-    /// `bytes` that arrived at `now`. Packets are recorded in order of arrival, or in order of
-    /// departure if the queue schedules.
+    /// Records the verdict on a packet of `bytes` that arrived at `now`. The verdict comes from the
+    /// kernel's queue, which replaces this link's own queue. Packets are recorded in order of
+    /// arrival or, if the queue schedules, in order of departure.
     pub(crate) fn record_external(&mut self, now: Time, bytes: u32, verdict: Verdict) {
         if matches!(verdict, Verdict::Forward { .. }) {
-            // The packet was in the queue while later arrivals were sent before it.
+            // The packet was in the queue while packets that arrived later were sent before it.
             self.integral += u128::from(nanos_between(now, self.accounted_at));
         }
         self.depart_until(now);
@@ -298,7 +298,7 @@ impl Link {
         match verdict {
             Verdict::Drop => self.stats.dropped += 1,
             Verdict::Forward { out, mark } => {
-                // The time at which the kernel began to send the packet is unknown.
+                // It is not known when the kernel began to send the packet.
                 self.busy += nanos(self.sender.mean_transmission(bytes.into()));
                 self.admit(now, bytes, out.max(now), mark);
             }
@@ -324,13 +324,13 @@ impl Link {
         self.stats.max_queue = self.stats.max_queue.max(self.departures.len());
     }
 
-    /// Returns whether the link has a rate, as opposed to a trace.
+    /// Returns whether the link has a rate rather than a trace.
     pub const fn has_rate(&self) -> bool {
         !matches!(self.sender, Sender::Trace(..))
     }
 
-    /// Sets the rate from `now` on; future steps are kept. Returns, for each packet that is queued
-    /// or being sent, its previous and its new departure time.
+    /// Sets the rate from `now` on. Steps in the future still take place. Returns, for each packet
+    /// that is queued or being sent, the previous and the new departure time.
     ///
     /// # Errors
     /// Returns an error if the link follows a trace and has no rate.
@@ -338,7 +338,7 @@ impl Link {
         self.depart_until(now);
         let before = self.sender.clone();
         self.sender.set_rate(now, rate)?;
-        // Packets leave one directly after the other, and the first is already being sent.
+        // Packets leave directly one after another, and the first packet is already being sent.
         let (mut old_end, mut end) = (now, now);
         let mut moved = Vec::with_capacity(self.departures.len());
         for (out, _) in &mut self.departures {
@@ -386,7 +386,7 @@ impl Link {
         stats
     }
 
-    /// Returns the bytes sent by `now`; the queue must be up to date for `now`.
+    /// Returns the bytes sent by `now`. The queue must be up to date for `now`.
     fn sent_until(&self, now: Time) -> f64 {
         let ahead = nanos_between(now, self.free_at);
         match &self.sender {
@@ -402,7 +402,8 @@ impl Link {
         }
     }
 
-    /// Removes the packets that left at or before `now`, and accounts the queue length up to `now`.
+    /// Removes the packets that left at or before `now`. Updates the integral of the queue length
+    /// up to `now`.
     fn depart_until(&mut self, now: Time) {
         while let Some(&(out, bytes)) = self.departures.front() {
             if out > now {

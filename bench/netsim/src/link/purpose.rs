@@ -6,41 +6,45 @@ use serde::{Deserialize, Serialize};
 /// Purpose of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Unknown: not recognised, or a packet of a flow whose needs are not known.
+    /// The purpose is unknown: the packet is not recognised, or the needs of its flow are not
+    /// known.
     #[default]
     Other,
-    /// Handshake: a datagram that begins with a long header (RFC 9000 §17.2), including packets
-    /// coalesced behind it.
+    /// A handshake: the datagram begins with a long header (RFC 9000 §17.2). Packets coalesced
+    /// behind the first one are included.
     Handshake,
-    /// Acknowledgements: too small for anything but acknowledgements and a few other frames.
+    /// Acknowledgements: the packet is too small for anything but acknowledgements and a few other
+    /// frames.
     Acknowledgements,
-    /// Data.
+    /// Data of a stream or datagram.
     Data {
-        /// Number of the packet's bytes on the wire that exceed the bytes that the flow needs to
-        /// send once.
+        /// Number of the packet's bytes on the wire beyond the bytes that the flow needs to send
+        /// once.
         duplicate: u32,
     },
-    /// A packet that reaches the link after its flow's client has closed the connection.
+    /// The client had closed the connection of this packet before the packet reached the link.
     AfterClose,
 }
 
 /// Bytes on the wire, headers included, by the purpose of their packets.
 ///
-/// The purpose is inferred from outside, so it works on every stack. A datagram that begins with a
-/// long header counts as handshake, including packets coalesced behind it. A 1-RTT datagram of at
-/// most 100 bytes counts as acknowledgements. All others carry data: first-time data until the
-/// connection has sent as much as its responses and requests need, and duplicates from then on.
+/// The purpose is inferred from outside, so this works on every stack. A datagram that begins with
+/// a long header counts as a handshake, including packets coalesced behind it. A 1-RTT datagram of
+/// at most 100 bytes counts as acknowledgements. Any other datagram carries data. Data count as
+/// first-time data until the connection has sent as many bytes as its responses and requests need,
+/// and as duplicates from then on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BytesByPurpose {
     /// Bytes of datagrams that begin with a long header.
     pub handshake: u64,
-    /// Bytes of 1-RTT datagrams too small for data: acknowledgements and pings.
+    /// Bytes of 1-RTT datagrams that are too small for data. They contain acknowledgements and
+    /// pings.
     pub acknowledgements: u64,
     /// Bytes of data that a flow needs to send, counted once.
     pub first_time: u64,
     /// Bytes of data beyond the flow's needs: probes and retransmissions.
     pub duplicate: u64,
-    /// Bytes of connections that their clients had closed when the packet reached the link.
+    /// Bytes of connections whose clients had closed them before the packet reached the link.
     pub after_close: u64,
     /// Bytes of flows whose needs are unknown.
     pub other: u64,
@@ -86,12 +90,12 @@ impl BytesByPurpose {
     }
 }
 
-/// Bytes that reached a link, and those of them that its queue dropped.
+/// Bytes that reached a link, and the bytes among them that the link's queue dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkBytes {
-    /// Bytes that arrived.
+    /// Bytes that arrived at the link.
     pub arrived: BytesByPurpose,
-    /// Arrived bytes that were dropped.
+    /// Bytes that arrived at the link and were dropped.
     pub dropped: BytesByPurpose,
 }
 
@@ -129,7 +133,7 @@ impl Drops {
         self.bins[bin].1 += u64::from(dropped);
     }
 
-    /// Counts drops at `now` of packets that arrived earlier.
+    /// Counts packets that arrived earlier and are dropped at `now`.
     pub(crate) fn add_dropped(&mut self, now: Time, dropped: u64) {
         let bin = (now.as_nanos() / BIN) as usize;
         if dropped > 0 {

@@ -1,10 +1,11 @@
 //! Links behind queues that schedule. The next packet is known only when the link becomes free, so
 //! such a link is called twice per packet: when the packet arrives ([`Link::enqueue`]), and when
-//! the link is free to send one ([`Link::dequeue`]).
+//! the link can send a packet ([`Link::dequeue`]).
 //!
-//! The link's owner keeps the packets and takes the dropped ones after either call
+//! The link's owner stores the packets. After either call, the owner takes the dropped ones
 //! ([`Link::take_dropped`]). The owner calls [`Link::dequeue`] again when a transmission ends
-//! ([`Transmission::out`]), or at the next arrival if no packet was left ([`Link::is_idle`]).
+//! ([`Transmission::out`]). If the link is idle ([`Link::is_idle`]), the owner calls it at the next
+//! arrival instead.
 
 use fathom_units::Time;
 
@@ -12,13 +13,13 @@ use super::{Link, Service};
 use crate::nanos::nanos_between;
 use crate::queue::{Queued, Scheduler};
 
-/// State of a link that schedules, besides its counts.
+/// State of a link that schedules, in addition to its counts.
 #[derive(Debug)]
 pub(super) struct Scheduled {
     scheduler: Box<dyn Scheduler>,
-    /// Whether a transmission began and [`Link::dequeue`] has not been called since its end.
+    /// Whether a transmission began for which [`Link::dequeue`] has not been called at its end.
     sending: bool,
-    /// Dropped packets that were not taken yet.
+    /// Dropped packets that the owner has not taken yet.
     dropped: Vec<Queued>,
 }
 
@@ -38,7 +39,7 @@ impl Scheduled {
 pub struct Transmission {
     /// The packet.
     pub packet: Queued,
-    /// Time at which its last bit is sent and the link is free again.
+    /// Time at which the last bit is sent and the link is free again.
     pub out: Time,
     /// Whether the link marks the packet Congestion Experienced (CE).
     pub mark: bool,
@@ -51,13 +52,14 @@ impl Link {
         matches!(self.queue, Service::Scheduled(_))
     }
 
-    /// Returns whether nothing is being sent. If so, call [`Link::dequeue`] after an arrival.
+    /// Returns whether the link sends nothing at present. If so, call [`Link::dequeue`] after an
+    /// arrival.
     pub const fn is_idle(&self) -> bool {
         matches!(&self.queue, Service::Scheduled(scheduled) if !scheduled.sending)
     }
 
-    /// Enqueues a packet that arrives, at the time in `packet`, at a link that schedules. Packets
-    /// dropped for it are available from [`Link::take_dropped`].
+    /// Enqueues a packet that arrives at a link that schedules, at the time in `packet`.
+    /// [`Link::take_dropped`] returns the packets that were dropped for it.
     pub fn enqueue(&mut self, packet: Queued) {
         let now = packet.arrived;
         self.depart_until(now);
@@ -75,8 +77,9 @@ impl Link {
         self.stats.max_queue = self.stats.max_queue.max(self.length());
     }
 
-    /// Returns the packet that the link sends next when it becomes free at `now`, or `None` if none
-    /// is left. Packets dropped while choosing are available from [`Link::take_dropped`].
+    /// Returns the packet that the link sends next when it becomes free at `now`, or `None` if no
+    /// packet is left. [`Link::take_dropped`] returns the packets that were dropped during the
+    /// choice.
     pub fn dequeue(&mut self, now: Time) -> Option<Transmission> {
         self.depart_until(now);
         let Service::Scheduled(scheduled) = &mut self.queue else { return None };
@@ -106,8 +109,7 @@ impl Link {
         }
     }
 
-    /// Counts the dropped packets beyond the first `before`, and updates the number of waiting
-    /// packets.
+    /// Counts the dropped packets except the first `before`. Updates the number of waiting packets.
     fn note_queue(&mut self, now: Time, before: usize) {
         let Service::Scheduled(scheduled) = &self.queue else { return };
         self.waiting = scheduled.scheduler.queued_packets();

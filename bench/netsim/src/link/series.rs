@@ -1,10 +1,10 @@
-//! A value over time in a bounded number of bins, so that memory does not grow with the run.
+//! A value over time in a limited number of bins, so that memory does not grow with the run.
 
 use fathom_units::Time;
 use serde::Serialize;
 
-/// Largest number of bins. When time passes the last bin, pairs of neighbours merge and bins become
-/// twice as wide.
+/// Maximum number of bins. When time passes the last bin, pairs of neighbouring bins merge, and
+/// bins become twice as wide.
 const BINS: usize = 1024;
 /// Initial width of a bin: 1 ms, in nanoseconds.
 const FIRST_WIDTH: u64 = 1_000_000;
@@ -47,7 +47,7 @@ impl Series {
         &self.bins
     }
 
-    /// Adds `value` held over `[from, to)` to the bins' integrals.
+    /// Adds a `value` that was held over `[from, to)` to the integrals of the bins.
     pub fn add_span(&mut self, from: Time, to: Time, value: f64) {
         let (from, to) = (from.as_nanos(), to.as_nanos());
         if value == 0.0 || to <= from {

@@ -6,22 +6,24 @@ use fathom_units::Time;
 
 /// Width of a bin in nanoseconds: 0.1 s, the shortest window of Packet size §4.3.1.
 const WIDTH: u64 = 100_000_000;
-/// Number of bins in a second. Rates are per second unless requested otherwise, as in the figures
-/// 4.4 to 4.7 of Packet size §4.3.1; sizes are kept per second.
+/// Number of bins in a second. Rates are averaged over a second unless requested otherwise, as in
+/// the figures 4.4 to 4.7 of Packet size §4.3.1. Packet sizes are kept per second.
 const SECOND: usize = 10;
-/// Largest numbers of flows, bins, and entries (bytes of a flow in a bin; 32 MB in total), which
-/// bound memory. A run beyond them has no shares.
+/// Maximum numbers of flows, of bins, and of entries, which limit memory to 32 MB. An entry holds
+/// the bytes of a flow in a bin. A run beyond these limits has no shares.
 const FLOWS: usize = 2_048;
 const BINS: usize = 40_960;
 const ENTRIES: usize = 4_000_000;
-/// Sizes are counted in steps of `STEP` bytes; the last step includes all larger sizes.
+/// Width in bytes of the steps in which packet sizes are counted. The last step includes all larger
+/// sizes.
 const STEP: u32 = 8;
 const STEPS: usize = 192;
 
-/// Bytes per flow and 0.1 s, and bytes per packet size and second.
+/// Bytes per flow in each 0.1 s, and bytes per packet size in each second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares {
-    /// Bytes of each flow, per 0.1 s. A flow beyond the end of a bin has no bytes in it.
+    /// Bytes of each flow, per 0.1 s. If a bin's list has no entry for a flow, the flow has no
+    /// bytes in this bin.
     bins: Vec<Vec<FlowBytes>>,
     /// Total number of entries in all bins.
     entries: usize,
@@ -35,18 +37,18 @@ pub struct Shares {
 /// Bytes and packets of a flow in 0.1 s.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct FlowBytes {
-    /// UDP payload in bytes.
+    /// Bytes of UDP payload.
     payload: u32,
     packets: u32,
 }
 
-/// Definition of the bytes that count for a flow.
+/// Bytes of a packet that count for its flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CountedBytes {
-    /// UDP payloads.
+    /// The bytes of the UDP payload.
     #[default]
     Payload,
-    /// Packets as they occupy the link.
+    /// The bytes that the packet occupies on the link.
     Wire {
         /// Bytes of a packet in addition to its UDP payload.
         overhead: u32,
@@ -64,7 +66,7 @@ impl CountedBytes {
 }
 
 impl Shares {
-    /// Records that a packet of `flow` with this UDP payload leaves at `at` .
+    /// Records that a packet of `flow` with this UDP payload leaves at `at`.
     pub(crate) fn add(&mut self, at: Time, flow: u32, payload: u32) {
         let (bin, flow) = ((at.as_nanos() / WIDTH) as usize, flow as usize);
         if self.overflowed || bin >= BINS || flow >= FLOWS {
@@ -80,8 +82,8 @@ impl Shares {
         }
         let entries = &mut self.bins[bin];
         if flow >= entries.len() {
-            // Makes room for exactly the flows known by now: one allocation per bin, as long as no
-            // new flow arrives.
+            // Make room for exactly the flows known so far. A bin then needs only one allocation as
+            // long as no new flow arrives.
             let more = flows - entries.len();
             self.entries += more;
             if self.entries > ENTRIES {
@@ -105,13 +107,13 @@ impl Shares {
     }
 
     /// Returns, for each second, the rates of all flows that were present for the whole second, in
-    /// bytes of UDP payload per second. Empty if the run was too large to keep them.
+    /// bytes of UDP payload per second. The result is empty if the run was too large to keep rates.
     pub fn rates(&self) -> Vec<Vec<f64>> {
         self.rates_over(SECOND, CountedBytes::Payload)
     }
 
-    /// Returns the rates as [`Shares::rates`] does, but for bins of `tenths` tenths of a second (at
-    /// least one). They are still in bytes per second.
+    /// Returns the same rates as [`Shares::rates`], but over bins of `tenths` tenths of a second
+    /// (at least one). The unit is still bytes per second.
     pub fn rates_over(&self, tenths: usize, counted: CountedBytes) -> Vec<Vec<f64>> {
         let tenths = tenths.max(1);
         let seconds = tenths as f64 / SECOND as f64;
@@ -131,9 +133,9 @@ impl Shares {
             .collect()
     }
 
-    /// Returns the bytes of `flow` in each tenth of a second of `tenths`, zero for a tenth without
-    /// bytes or a flow never seen. `None` if the run was too large to keep them, or if the range
-    /// ends beyond the last bin that can be kept (68 minutes).
+    /// Returns the bytes of `flow` in each tenth of a second of `tenths`. The value is zero for a
+    /// tenth without bytes and for an unknown flow. Returns `None` if the run was too large to keep
+    /// these bytes, or if the range ends beyond the last bin that can be kept (68 minutes).
     pub fn tenths(
         &self,
         flow: usize,
@@ -145,8 +147,8 @@ impl Shares {
             .then(|| tenths.map(|bin| bytes(bin).unwrap_or(0)).collect())
     }
 
-    /// Returns, for each second, the packet size in bytes (rounded down to steps of 8) below which
-    /// `fraction` of the second's bytes travelled.
+    /// Returns, for each second, a packet size in bytes, rounded down to steps of 8. `fraction` of
+    /// the second's bytes travelled in packets below this size.
     pub fn size_quantile(&self, fraction: f64) -> Vec<f64> {
         let quantile = |sizes: &Vec<u32>| {
             let wanted = fraction * sizes.iter().map(|b| f64::from(*b)).sum::<f64>();
@@ -161,15 +163,15 @@ impl Shares {
     }
 }
 
-/// Returns Jain's index of fairness (Packet size §4.2.2): 1 if all rates are equal, 1/n if one flow
-/// has everything. `None` without flows, or if all rates are zero.
+/// Returns Jain's index of fairness (Packet size §4.2.2). It is 1 if all rates are equal, and 1/n
+/// if one of n flows has the whole rate. Returns `None` without flows, or if all rates are zero.
 pub fn jain(rates: &[f64]) -> Option<f64> {
     let (sum, squares) = rates.iter().fold((0.0, 0.0), |(s, q), r| (s + r, q + r * r));
     (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
-/// Returns the fraction of `rates` below a twentieth of their mean: starved flows, which Jain's
-/// index hardly shows (Packet size §4.2.2). `None` as for [`jain`].
+/// Returns the fraction of `rates` below a twentieth of their mean. Jain's index hardly shows such
+/// starved flows (Packet size §4.2.2). Returns `None` in the same cases as [`jain`].
 pub fn starved(rates: &[f64]) -> Option<f64> {
     let sum: f64 = rates.iter().sum();
     let n = rates.len() as f64;

@@ -4,11 +4,11 @@ use fathom_units::Invalid;
 
 use crate::ecn::Ecn;
 
-/// Change of ECN fields. C. Sander et al., "ECN with QUIC: Challenges in the Wild", IMC 2023, found
-/// bleaching and remarking on the Internet.
+/// Changes that a path makes to ECN fields. C. Sander et al., "ECN with QUIC: Challenges in the
+/// Wild", IMC 2023, found bleaching and remarking on the Internet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EcnField {
-    /// ECN fields are not changed.
+    /// ECN fields stay unchanged.
     #[default]
     Pass,
     /// ECN fields are cleared, so packets are no longer ECN-capable.
@@ -46,7 +46,8 @@ impl Ecn {
         }
     }
 
-    /// Returns the codepoint of the two bits; `None` if they mean that the sender does not use ECN.
+    /// Returns the codepoint of these two bits; `None` if the bits say that the sender does not use
+    /// ECN.
     pub const fn from_bits(bits: u8) -> Option<Self> {
         match bits & 0b11 {
             0b01 => Some(Self::Ect1),

@@ -1,4 +1,4 @@
-//! Events: changes of a path at a set time.
+//! Events. An event changes a path at a set time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use fathom_units::{Invalid, Rate, Time, duration_text, parse_duration, parse_non
 
 /// An event as users write it: `blackout:2s@10s`, `blackout:100ms@5s every 15s`, `hold:200ms@10s`,
 /// `mtu:1250@20s`, `rate:5Mbps@10s`, `up-rate:1Mbps@10s`, `rtt:100ms@10s`; in the relay also
-/// `rebind@30s` and `rebind@handshake`. Times count from the beginning.
+/// `rebind@30s` and `rebind@handshake`. Times count from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathEvent {
-    /// Nothing passes for a while, in either direction.
+    /// No packet passes for a while, in either direction.
     Blackout {
         /// Time at which the blackout begins.
         at: Duration,
@@ -21,8 +21,8 @@ pub enum PathEvent {
         /// blackout.
         every: Option<Duration>,
     },
-    /// Packets that would arrive during the hold arrive together at its end, in both directions:
-    /// for example a gap of a scheduler, or a scan for other stations.
+    /// Packets that would arrive during the hold arrive together at its end, in both directions. A
+    /// scheduler's gap or a scan for other stations causes such a hold.
     Hold {
         /// Time at which the hold begins.
         at: Duration,
@@ -31,15 +31,16 @@ pub enum PathEvent {
         /// Period of repetition, counted from the beginning of each hold; `None` for a single hold.
         every: Option<Duration>,
     },
-    /// From this time on, larger datagrams are dropped. Counted in bytes of UDP payload.
+    /// From this time on, datagrams above this MTU are dropped. Their size is counted in bytes of
+    /// UDP payload.
     Mtu {
         /// Time at which the MTU begins to apply.
         at: Duration,
         /// Largest UDP payload that passes, in bytes.
         payload: u16,
     },
-    /// From this time on, the link from server to client has this rate. The other link has it too
-    /// unless `up-rate`, `up-trace` or an `up-rate` event sets its rate.
+    /// From this time on, the link from server to client has this rate. The opposite link has the
+    /// same rate unless `up-rate`, `up-trace` or an `up-rate` event sets another one.
     Rate {
         /// Time of the change.
         at: Duration,
@@ -53,8 +54,8 @@ pub enum PathEvent {
         /// New rate.
         rate: Rate,
     },
-    /// From this time on, packets take half of this RTT in each direction, instead of the previous
-    /// propagation delay.
+    /// From this time on, the propagation delay in each direction is half of this RTT. It replaces
+    /// the previous propagation delay.
     Rtt {
         /// Time of the change.
         at: Duration,
@@ -66,8 +67,8 @@ pub enum PathEvent {
         /// Time of the change.
         at: Duration,
     },
-    /// Each client gets a new port separately, right after its handshake, and packets in flight to
-    /// the old port are lost.
+    /// Each client gets a new port right after its own handshake. Packets in flight to the old port
+    /// are lost.
     RebindAfterHandshake,
 }
 
@@ -182,8 +183,8 @@ impl PathEvent {
         }
     }
 
-    /// Returns whether the event affects packets outside the link, as opposed to the link's rate or
-    /// a client's port.
+    /// Returns whether the event affects packets outside the link, rather than the link's rate or a
+    /// client's port.
     pub(super) const fn is_of_packets(&self) -> bool {
         matches!(
             self,
@@ -191,7 +192,8 @@ impl PathEvent {
         )
     }
 
-    /// Returns whether this event lets a datagram of `payload` bytes of UDP payload pass at `now`.
+    /// Returns whether this event lets a datagram with `payload` bytes of UDP payload pass at
+    /// `now`.
     pub fn lets_pass(&self, now: Time, payload: usize) -> bool {
         match *self {
             Self::Blackout { at, lasts, every } => left_of(now, at, lasts, every).is_none(),
@@ -214,8 +216,8 @@ impl PathEvent {
     }
 }
 
-/// Returns how much is left, at `now`, of something that begins at `at`, has the length `lasts`,
-/// and may repeat; `None` if it is not in effect at `now`.
+/// Returns how much time is left, at `now`, of a period that begins at `at`, lasts for `lasts`, and
+/// may repeat. Returns `None` if the period is not in effect at `now`.
 fn left_of(now: Time, at: Duration, lasts: Duration, every: Option<Duration>) -> Option<Duration> {
     let since = now.since(Time::ZERO).checked_sub(at)?;
     let into = every.map_or(since, |every| {

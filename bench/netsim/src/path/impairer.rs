@@ -1,9 +1,9 @@
-//! Effects of one direction of a path on packets besides queueing.
+//! Effects of one direction of a path on packets, other than queueing.
 //!
 //! Before the link: blackouts, the MTU, the policer, loss, changes of the ECN field. Behind the
-//! link: propagation delay, jitter, reordering, holds, corruption, duplication. This is the order
-//! on the sender's side of a real path, and of tc's netem above a rate: lost packets take no room
-//! in the queue.
+//! link: propagation delay, jitter, reordering, holds, corruption, duplication. A real path has
+//! this order on the sender's side, and so has tc's netem above a rate. Lost packets therefore take
+//! no room in the queue.
 
 use std::time::Duration;
 
@@ -21,16 +21,16 @@ use super::policer::{Bucket, Policer};
 use super::reorder::{Reorder, WaitingForOthers};
 use crate::ecn::Ecn;
 
-/// Impairments of one direction. Fractions are from 0 to 1, of all packets.
+/// Impairments of one direction. Fractions refer to all packets and are from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Impairments {
     /// Loss before the link.
     pub loss: Loss,
-    /// Largest number of packets lost in a row, and corrupted in a row; `None` for no limit.
+    /// Largest number of consecutive packets that are lost, or corrupted; `None` for no limit.
     pub in_a_row: Option<u32>,
     /// Extra delay behind the link.
     pub jitter: Jitter,
-    /// Packets that arrive before earlier packets or behind later ones.
+    /// Packets that arrive before earlier packets or after later ones.
     pub reorder: Reorder,
     /// Fraction of packets that arrive twice.
     pub duplicate: f64,
@@ -51,12 +51,12 @@ impl Impairments {
     }
 }
 
-/// Reason why a packet did not reach the link.
+/// Reason why a packet was dropped before the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
-    /// Random loss.
+    /// The packet was lost at random.
     Lost,
-    /// Dropped by the policer.
+    /// The policer dropped the packet.
     Policed,
     /// The packet is larger than the MTU, or a blackout is in progress.
     CutOff,
@@ -67,8 +67,8 @@ pub enum DropCause {
 pub struct ImpairmentCounts {
     /// Packets that came in.
     pub arrived: u64,
-    /// Bursts in which packets came in. A packet that comes in within 100 µs of the previous one
-    /// belongs to its burst. A sender's GSO bundles are bursts.
+    /// Number of bursts in which packets came in. A packet that comes in within 100 µs of the
+    /// previous packet belongs to the same burst. A sender's GSO bundles are bursts.
     pub bursts: u64,
     /// Packets in the largest burst.
     pub largest_burst: u64,
@@ -76,7 +76,8 @@ pub struct ImpairmentCounts {
     pub lost: u64,
     /// Packets dropped by the policer.
     pub policed: u64,
-    /// Packets that were too large or in a blackout.
+    /// Packets that were dropped because they were larger than the MTU or came in during a
+    /// blackout.
     pub cut_off: u64,
     /// Packets whose ECN field was cleared.
     pub bleached: u64,
@@ -87,20 +88,20 @@ pub struct ImpairmentCounts {
     /// Packets that arrived after a packet of their flow that was sent later (RFC 4737 §3), because
     /// of jitter or [`Impairments::reorder`].
     pub reordered: u64,
-    /// Packets chosen by [`Impairments::reorder`]: they skipped the delay, or waited for later
+    /// Packets chosen by [`Impairments::reorder`], which skipped the delay or waited for later
     /// packets.
     pub displaced: u64,
     /// Packets delayed by a hold.
     pub held: u64,
-    /// Packets that were sent on twice.
+    /// Packets that were forwarded twice.
     pub duplicated: u64,
     /// Packets with a changed bit.
     pub corrupted: u64,
 }
 
 impl ImpairmentCounts {
-    /// Returns the counts between `before` and these counts. The largest burst is that of the whole
-    /// time.
+    /// Returns the counts between `before` and these counts. The largest burst is the one in
+    /// `self`.
     #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
         Self {
@@ -122,10 +123,11 @@ impl ImpairmentCounts {
     }
 }
 
-/// Longest time between packets of a burst: the time of a full packet at 120 Mbps.
+/// Longest gap between two packets of a burst: the transmission time of a full packet at 120 Mbps.
 const BURST_GAP: Duration = Duration::from_micros(100);
 
-/// [`Impairments`] with their state. Pure: the caller supplies the time.
+/// [`Impairments`] with their state. This state machine has no clock, so the caller supplies the
+/// time.
 #[derive(Clone, Debug)]
 pub struct Impairer {
     spec: Impairments,
@@ -133,13 +135,13 @@ pub struct Impairer {
     loss: LossState,
     bucket: Option<Bucket>,
     rng: Pcg64Mcg,
-    /// Arrival time of the last packet that kept its place.
+    /// Arrival time of the last packet that was not reordered.
     last: Time,
-    /// Current number of packets lost in a row, and corrupted in a row.
+    /// Current numbers of consecutive packets that were lost (first) and corrupted (second).
     rows: [u32; 2],
     overtaken: Overtaken,
     waiting: WaitingForOthers,
-    /// Time of the last incoming packet. `burst` counts the packets of its burst so far.
+    /// Time of the last incoming packet. `burst` is the number of packets in its burst so far.
     arrived_at: Time,
     burst: u64,
     counts: ImpairmentCounts,
@@ -167,8 +169,7 @@ impl Impairer {
     /// Decides on a packet of `payload` bytes, or `wire` bytes with headers, that is about to enter
     /// the link at `now`.
     ///
-    /// # Errors
-    /// Returns the reason if the packet does not enter the link.
+    /// Returns the reason why the packet is dropped before the link.
     pub fn enter(&mut self, now: Time, payload: u32, wire: u32) -> Result<(), DropCause> {
         self.count_arrival(now);
         if !self.spec.events.iter().all(|event| event.lets_pass(now, payload as usize)) {
@@ -197,8 +198,8 @@ impl Impairer {
         self.counts.largest_burst = self.counts.largest_burst.max(self.burst);
     }
 
-    /// Returns the ECN field that a packet has from here on, if `ecn` is the field with which it
-    /// came.
+    /// Returns the ECN field of a packet behind this impairment. `ecn` is the field with which the
+    /// packet came in.
     pub const fn ecn(&mut self, ecn: Option<Ecn>) -> Option<Ecn> {
         let counts = &mut self.counts;
         match (self.spec.ecn, ecn) {
@@ -218,8 +219,9 @@ impl Impairer {
         }
     }
 
-    /// Returns the departure of a packet whose last bit leaves the link. `None` if the packet waits
-    /// until later packets have passed; [`Impairer::take_released`] returns it then.
+    /// Returns the departure of a packet whose last bit leaves the link. Returns `None` if the
+    /// packet must wait until later packets have passed. [`Impairer::take_released`] then returns
+    /// the packet.
     pub fn leave(&mut self, packet: Leaving) -> Option<Departure> {
         let Leaving { out, payload, flow, .. } = packet;
         let chosen = self.happens(self.spec.reorder.part);
@@ -259,15 +261,15 @@ impl Impairer {
         Some(departure)
     }
 
-    /// Takes a packet that waited for later ones and may now go on: enough later packets have
-    /// passed, or its time is over at `now`. Call it after [`Impairer::leave`] and at
-    /// [`Impairer::next_release`] until it returns `None`.
+    /// Takes a packet that waited for later packets and may now leave, because enough later packets
+    /// have passed or because its time is over at `now`. Call this function after
+    /// [`Impairer::leave`] and at [`Impairer::next_release`] until it returns `None`.
     pub fn take_released(&mut self, now: Time) -> Option<(Leaving, Departure)> {
         self.waiting.take(now)
     }
 
-    /// Returns the time at which the next waiting packet goes on, even if too few later packets
-    /// have passed.
+    /// Returns the time at which the next waiting packet leaves even if too few later packets have
+    /// passed.
     pub fn next_release(&self) -> Option<Time> {
         self.waiting.next()
     }
@@ -290,17 +292,16 @@ impl Impairer {
         self.spec.events.len()
     }
 
-    /// Sets the arrival time of the last packet that kept its place.
+    /// Sets the arrival time of the last packet that was not reordered.
     pub(crate) const fn set_last(&mut self, at: Time) {
         self.last = at;
     }
 
-    /// Returns when a packet that would arrive at `at` arrives, after the holds in effect at that
-    /// time.
+    /// Returns the actual arrival time of a packet that would arrive at `at` without holds.
     fn held_until(&mut self, at: Time) -> Time {
         let mut end = at;
-        // A hold may end within another one. Each hold moves the time on once, so the number of
-        // events bounds the iterations.
+        // A hold may end within another hold. Each hold delays the packet at most once, so the
+        // number of events limits the iterations.
         for _ in 0..self.spec.events.len() {
             let next = self.spec.events.iter().filter_map(|event| event.held_until(end)).max();
             let Some(next) = next else { break };
@@ -311,7 +312,7 @@ impl Impairer {
         end
     }
 
-    /// Returns whether packets may overtake others.
+    /// Returns whether packets may overtake each other.
     const fn may_reorder(&self) -> bool {
         self.spec.reorder.part > 0.0 || self.spec.jitter.reorders
     }
@@ -335,8 +336,8 @@ impl Impairer {
         steps.max_by_key(|(at, _)| *at).map_or(self.delay, |(_, delay)| delay)
     }
 
-    /// Returns whether something happens, subject to the limit of occurrences in a row (`row` 0:
-    /// loss, 1: corruption).
+    /// Returns whether an impairment of this probability applies, subject to the limit of
+    /// consecutive occurrences. `row` is 0 for loss and 1 for corruption.
     fn in_a_row(&mut self, row: usize, happens: bool) -> bool {
         let may = self.spec.in_a_row.is_none_or(|most| self.rows[row] < most);
         let happens = happens && may;
@@ -345,7 +346,7 @@ impl Impairer {
     }
 
     /// Returns whether an impairment of this probability applies. A probability of zero draws no
-    /// random number, so that it does not shift the others.
+    /// random number, so that the random numbers of the other impairments stay the same.
     fn happens(&mut self, part: f64) -> bool {
         part > 0.0 && self.rng.random::<f64>() < part
     }

@@ -11,12 +11,13 @@ use rand::{Rng, RngExt};
 /// Distribution of the extra delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// Uniform from zero to the scale, with a mean of half the scale.
+    /// A uniform distribution from zero to the scale, with a mean of half the scale.
     #[default]
     Uniform,
-    /// Absolute value of a normal variable with the scale as deviation, like delays above a floor.
+    /// The absolute value of a normal variable whose deviation is the scale, like delays above a
+    /// minimum.
     Normal,
-    /// Exponential with the scale as mean: a long tail.
+    /// An exponential distribution whose mean is the scale, with a long tail.
     Exponential,
 }
 
@@ -24,12 +25,12 @@ pub enum Shape {
 /// overtake each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Jitter {
-    /// Scale of the extra delay; the shape defines its meaning.
+    /// Scale of the extra delay. Its meaning depends on the shape.
     pub scale: Duration,
     /// Distribution of the extra delay.
     pub shape: Shape,
-    /// Whether packets may overtake each other. If not, a packet that would arrive before the
-    /// packet ahead of it arrives together with it.
+    /// Whether packets may overtake each other. If not, a packet that would arrive before its
+    /// predecessor arrives together with it.
     pub reorders: bool,
 }
 
@@ -50,11 +51,11 @@ impl Jitter {
             return Duration::ZERO;
         }
         let scale = self.scale.as_nanos() as f64;
-        // 1 - u is never zero.
+        // The value 1 - u is never zero.
         let mut uniform = || rng.random::<f64>();
         let extra = match self.shape {
             Shape::Uniform => scale * uniform(),
-            // Box-Muller transform to a normal variable.
+            // Use the Box-Muller transform to get a normal variable.
             Shape::Normal => {
                 scale * ((-2.0 * (1.0 - uniform()).ln()).sqrt() * (TAU * uniform()).cos()).abs()
             }

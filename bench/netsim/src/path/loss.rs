@@ -1,8 +1,8 @@
-//! Packet loss outside queues: independent, or in bursts.
+//! Packet loss other than in queues: independent, or in bursts.
 //!
 //! Bursts follow the Gilbert-Elliott model: two states, good and bad, each with a loss probability.
-//! A packet first moves the state, then is lost with that state's probability. tc's
-//! `netem loss gemodel p r 1-h 1-k` is the same chain.
+//! A packet first updates the state. It is then lost with the probability of the new state. tc's
+//! `netem loss gemodel p r 1-h 1-k` is the same model.
 //!
 //! Sources: E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ
 //! 42 (1963); tc-netem(8).
@@ -33,14 +33,14 @@ pub enum Loss {
 }
 
 impl Default for Loss {
-    /// Returns no loss.
+    /// Returns the default, which is no loss.
     fn default() -> Self {
         Self::Random(0.0)
     }
 }
 
 impl Loss {
-    /// Returns whether nothing is lost.
+    /// Returns whether no packet is ever lost.
     pub fn is_none(&self) -> bool {
         self.mean() == 0.0
     }
@@ -56,7 +56,7 @@ impl Loss {
         }
     }
 
-    /// Returns the loss as options of `tc netem`; `None` if nothing is lost.
+    /// Returns the loss as options of `tc netem`; `None` if no packet is ever lost.
     pub fn netem(&self) -> Option<String> {
         let percent = |part: f64| format!("{}%", part * 100.0);
         match *self {
@@ -73,9 +73,10 @@ impl Loss {
     }
 }
 
-/// Formats a fraction so that it reads back the same, and a plan gives the same bytes.
+/// Formats a fraction in percent. The text parses to the same fraction, so that a plan gives the
+/// same bytes.
 fn percent(part: f64) -> String {
-    // 0.29 * 100 is 28.999999999999996.
+    // In floating point, 0.29 * 100 is 28.999999999999996.
     format!("{}%", (part * 1e14).round() / 1e12)
 }
 
@@ -134,7 +135,7 @@ impl FromStr for Loss {
         }
         match (loss, length, enter, leave) {
             (Some(loss), Some(length), None, None) if bad.is_none() && good.is_none() => {
-                // In the bad state all packets are lost, and the state lasts `length` packets:
+                // In the bad state, all packets are lost, and the state lasts for `length` packets:
                 // leave = 1 / length, and enter / (enter + leave) = loss.
                 let leave = 1.0 / length;
                 let enter = leave * loss / (1.0 - loss);
@@ -171,7 +172,7 @@ impl LossState {
     }
 
     /// Returns whether the next packet is lost. A loss probability of zero draws no random number,
-    /// so that it does not shift the others.
+    /// so that other random numbers stay the same.
     pub(super) fn is_lost(&mut self, rng: &mut impl Rng) -> bool {
         let mut happens = |part: f64| part > 0.0 && rng.random::<f64>() < part;
         match self.loss {

@@ -1,12 +1,13 @@
-//! Effects of a path on packets besides queueing, in virtual time, in the relay and, if tc supports
-//! them, in netem.
+//! Effects of a path on packets other than queueing. They apply in virtual time, in the relay and,
+//! if tc supports them, in netem.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `spec.rs` | a path as users write it: rates, base RTT, queue and impairments, per direction |
 //! | `presets.rs` | named paths: DSL, cable, fibre, Wi-Fi, LTE, LEO, GEO, data centre |
 //! | `impairer.rs` | the impairments of one direction as a pure state machine, packet by packet |
-//! | `loss.rs`, `jitter.rs`, `policer.rs`, `reorder.rs`, `ecn.rs`, `overtaken.rs` | its parts |
+//! | `loss.rs`, `jitter.rs`, `policer.rs`, `reorder.rs`, `ecn.rs`, `overtaken.rs` | parts of the
+//! impairments |
 //! | `departure.rs` | a packet as it leaves the link, and as it departs behind the impairments |
 //! | `event.rs` | changes at a set time: blackouts, holds, MTU, rate, RTT |
 

@@ -1,31 +1,32 @@
-//! Counts packets that were overtaken: packets that arrive after a packet of their flow that was
-//! sent later (reordered packets of RFC 4737 §3).
+//! Counts overtaken packets, which arrive after a packet of the same flow that was sent later
+//! (reordered packets of RFC 4737 §3).
 
 use std::collections::VecDeque;
 
 use fathom_units::Time;
 
-/// Number of flows distinguished: flows whose numbers are equal modulo this value count as one.
+/// Number of flows that are distinguished. Flows whose numbers are equal modulo this value count as
+/// one flow.
 const FLOWS: u64 = 1_024;
 
 /// Arrival times of packets in flight, by flow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overtaken {
-    /// For each flow, the arrival times of the packets that were not overtaken and have not
-    /// arrived. Their order of sending is also their order of arrival.
+    /// For each flow, the arrival times of packets that are in transit and were not overtaken. The
+    /// order of sending is also the order of their arrival.
     flows: Vec<VecDeque<Time>>,
 }
 
 impl Overtaken {
     /// Records that the next packet of `flow`, in order of sending, leaves the link at `out` and
-    /// arrives at `at`. Returns how many of the flow's packets it overtakes that no other packet
-    /// overtook before.
+    /// arrives at `at`. Returns how many packets of the flow this packet overtakes, without packets
+    /// that another packet has already overtaken.
     pub(super) fn add(&mut self, flow: u64, out: Time, at: Time) -> u64 {
         if self.flows.is_empty() {
             self.flows.resize_with(FLOWS as usize, VecDeque::new);
         }
         let pending = &mut self.flows[(flow % FLOWS) as usize];
-        // No packet that leaves from now on arrives before `out`.
+        // No packet that leaves from now on can arrive before `out`.
         while pending.front().is_some_and(|first| *first <= out) {
             pending.pop_front();
         }

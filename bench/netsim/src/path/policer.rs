@@ -8,8 +8,8 @@ use fathom_units::{Invalid, Rate, Time};
 use crate::nanos::nanos_between;
 use crate::queue::options;
 
-/// A policer as users write it: `10Mbps,burst=100kB`. It counts bytes on the wire, headers
-/// included.
+/// A policer as users write it: `10Mbps,burst=100kB`. It counts bytes on the wire, including
+/// headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
     /// Token rate.
@@ -33,7 +33,7 @@ impl FromStr for Policer {
         let (rate, burst) = s.split_once(",burst=").ok_or_else(help)?;
         let rate: Rate = rate.trim().parse().map_err(|_| help())?;
         let burst = options::bytes(burst).map_err(|_| help())?;
-        // A bucket must hold a full packet, otherwise nothing ever passes.
+        // A bucket must hold a full packet, because otherwise no full packet would ever pass.
         let sound = rate.bits_per_sec() >= 10_000 && (1_500..=1_000_000_000).contains(&burst);
         if sound {
             Ok(Self { rate, burst })
@@ -50,12 +50,12 @@ impl FromStr for Policer {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     policer: Policer,
-    /// Tokens in bits times nanoseconds per second: a byte is 8e9 of them.
+    /// Number of tokens in bits times nanoseconds per second. A byte takes 8e9 tokens.
     tokens: u128,
     at: Time,
 }
 
-/// Token units of one byte.
+/// Number of tokens for one byte.
 const BYTE: u128 = 8_000_000_000;
 
 impl Bucket {
@@ -63,7 +63,7 @@ impl Bucket {
         Self { policer, tokens: u128::from(policer.burst) * BYTE, at: Time::ZERO }
     }
 
-    /// Returns whether a packet of `bytes` bytes passes at `now`, and takes its tokens if so.
+    /// Returns whether a packet of `bytes` bytes passes at `now`. If it passes, takes its tokens.
     pub(super) fn passes(&mut self, now: Time, bytes: u32) -> bool {
         let full = u128::from(self.policer.burst) * BYTE;
         let earned =

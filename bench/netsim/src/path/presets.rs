@@ -7,7 +7,7 @@ use fathom_units::Invalid;
 pub struct Preset {
     /// Name of the path.
     pub name: &'static str,
-    /// One line that says what kind of access the path stands for.
+    /// Type of access that the path represents, in one line.
     pub about: &'static str,
     /// Options of the path, as a user would write them.
     pub options: &'static [(&'static str, &'static str)],
@@ -15,8 +15,8 @@ pub struct Preset {
     pub source: &'static str,
 }
 
-/// All presets. If a source is "ours", the numbers are round values of common products, to be
-/// replaced by the user's own.
+/// All presets. If the source is "ours", the numbers are round values of common products, and users
+/// should replace them by their own.
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "dsl",
@@ -123,8 +123,7 @@ pub const PRESETS: &[Preset] = &[
 impl Preset {
     /// Returns the preset with this name.
     ///
-    /// # Errors
-    /// Returns an error that lists the presets.
+    /// Returns an error that lists all presets.
     pub fn named(name: &str) -> Result<&'static Self, Invalid> {
         PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
             let known = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ");

@@ -1,5 +1,5 @@
-//! Reordering: packets that skip the propagation delay, or that wait until a number of later ones
-//! have passed.
+//! Reordering: packets skip the propagation delay, or wait until a number of later packets have
+//! passed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,11 +9,11 @@ use fathom_units::{Invalid, Time, duration_text, parse_duration, parse_part, par
 
 use super::departure::{Departure, Leaving};
 
-/// Default of `within=`, the longest wait of a packet for later ones. Our choice: the time of
-/// several packets above 1 Mbps, and less than a probe timeout.
+/// Default of `within=`, the longest time that a packet waits for later packets. Our choice: it
+/// covers several packets at rates above 1 Mbps and is shorter than a probe timeout.
 const WITHIN: Duration = Duration::from_millis(50);
-/// Largest distance in packets, and largest number of packets that wait at once (`MOST_WAITING`),
-/// to bound memory. Further packets are not moved back.
+/// Largest distance in packets, and largest number of packets that wait at the same time
+/// (`MOST_WAITING`). Both limit memory. When they are reached, further packets are not moved back.
 const FARTHEST: u64 = 1_000;
 const MOST_WAITING: usize = 4_096;
 
@@ -23,17 +23,17 @@ const MOST_WAITING: usize = 4_096;
 pub struct Reorder {
     /// Fraction of packets that are chosen.
     pub part: f64,
-    /// Distance by which chosen packets are moved back; `None` if they skip the propagation delay
-    /// and so arrive before others.
+    /// Distance by which chosen packets are moved back. `None` if chosen packets skip the
+    /// propagation delay and thus arrive before other packets.
     pub distance: Option<Distance>,
 }
 
 /// Distance by which packets are moved back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Distance {
-    /// Number of later packets of the same connection that pass first.
+    /// Number of later packets of the same connection that pass the chosen packet.
     pub packets: u32,
-    /// Longest wait for them.
+    /// Longest time that the chosen packet waits for later packets.
     pub within: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Reorder {
         Self { part, distance: None }
     }
 
-    /// Returns whether nothing is reordered.
+    /// Returns whether no packet is ever reordered.
     pub fn is_none(&self) -> bool {
         self.part == 0.0
     }
@@ -109,18 +109,18 @@ impl FromStr for Reorder {
     }
 }
 
-/// A packet that waits until others have passed.
+/// A packet that waits until later packets have passed.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     packet: Leaving,
     departure: Departure,
     /// Number of later packets that still have to pass.
     left: u32,
-    /// Time at which the packet goes on even if too few have passed.
+    /// Time at which the packet leaves even if too few packets have passed.
     until: Time,
 }
 
-/// Packets that wait until others have passed.
+/// Packets that wait until later packets have passed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WaitingForOthers {
     packets: Vec<Waiting>,
@@ -132,7 +132,7 @@ impl WaitingForOthers {
         self.packets.len() < MOST_WAITING
     }
 
-    /// Adds a packet that waits and would have arrived as in `departure`.
+    /// Adds a packet that has to wait. Without the wait, it would have arrived as in `departure`.
     pub(super) fn add(
         &mut self,
         packet: Leaving,
@@ -155,7 +155,8 @@ impl WaitingForOthers {
         }
     }
 
-    /// Takes a packet that goes on: enough later packets have passed, or its time is over at `now`.
+    /// Takes a packet that may leave, because enough later packets have passed or because its time
+    /// is over at `now`.
     pub(super) fn take(&mut self, now: Time) -> Option<(Leaving, Departure)> {
         let number =
             self.packets.iter().position(|waiting| waiting.left == 0 || waiting.until <= now)?;
@@ -163,7 +164,7 @@ impl WaitingForOthers {
         Some((packet, Departure { at: if left == 0 { departure.at } else { until }, ..departure }))
     }
 
-    /// Returns the earliest time at which a waiting packet's time is over.
+    /// Returns the earliest time at which the time of a waiting packet is over.
     pub(super) fn next(&self) -> Option<Time> {
         self.packets.iter().map(|waiting| waiting.until).min()
     }

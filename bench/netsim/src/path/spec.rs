@@ -16,8 +16,8 @@ use crate::queue::QueueSpec;
 use crate::trace::Model;
 use crate::trace::Trace;
 
-/// Deserializes a value as text: `loss = 0.01` is the same fraction as `loss = "1%"`. A number
-/// without a unit is rejected for an option that needs a unit, as it is in text.
+/// Deserializes a value as text: `loss = 0.01` is the same fraction as `loss = "1%"`. If an option
+/// needs a unit, a number without a unit is rejected, as it would be in text.
 fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "text, such as \"1%\" or \"20ms\", or a number")]
@@ -35,18 +35,19 @@ fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, 
 
 /// Largest trace file that is read, in bytes.
 const LARGEST_FILE: u64 = 300_000_000;
-/// Default length of a model's trace: as long as most runs.
+/// Default length of a model's trace, which is as long as most runs.
 const MODEL_LENGTH: Duration = Duration::from_secs(120);
-/// Default queue in packets (Sync-TCP §4.1); one bandwidth-delay product if that is larger.
+/// Default queue in packets (Sync-TCP §4.1). If one bandwidth-delay product is larger, the default
+/// is one bandwidth-delay product.
 const QUEUE_PACKETS: usize = 136;
 
-/// Declares the options of a path, each once with its help, for both directions and for client to
-/// server.
+/// Declares the options of a path for both directions and for client to server. Each option is
+/// declared once, with its help.
 macro_rules! path_options {
     ($($(#[$about:meta])* $field:ident $name:literal,)+) => {
-        /// A path as written. An option without `up-` applies to both directions; one with `up-`
-        /// changes the direction from clients to servers. An option that is not set has no effect:
-        /// no loss, no jitter, no rate.
+        /// A path as users write it. An option without `up-` applies to both directions. An option
+        /// with `up-` overrides it for the direction from clients to servers. An option that is not
+        /// set has no effect: no loss, no jitter, no rate.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub struct PathSpec {
@@ -74,8 +75,9 @@ macro_rules! path_options {
                 [$(($name, &self.$field)),+].into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
             }
 
-            /// Replaces options by those set in `over`. An option of `over` that applies to both
-            /// directions also replaces its `up-` option. The events of `over` are appended.
+            /// Replaces options by the options that are set in `over`. An option of `over` that
+            /// applies to both directions also replaces the corresponding `up-` option. The events
+            /// of `over` are appended.
             pub fn overlay(&mut self, over: &Self) {
                 for (name, _) in over.said() {
                     // A rate and a trace replace each other, and so do an RTT and delays.
@@ -155,12 +157,12 @@ path_options! {
 /// One direction of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectedPath {
-    /// Capacity of the link, and the queue in front of it; `None` if there is no link, so that
-    /// packets do not wait for each other.
+    /// Capacity of the link, and the queue in front of it. `None` if there is no link; packets then
+    /// do not wait for each other.
     pub link: Option<(Capacity, QueueSpec)>,
-    /// Propagation delay.
+    /// Propagation delay of this direction.
     pub delay: Duration,
-    /// Other effects on packets.
+    /// Effects on packets other than queueing and propagation delay.
     pub impairments: Impairments,
 }
 
@@ -168,11 +170,11 @@ pub struct DirectedPath {
 /// it to a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedPath {
-    /// Smallest and largest base RTT. The delay of each direction is half of the smallest.
+    /// Smallest and largest base RTT. The delay of each direction is half of the smallest RTT.
     pub rtt: (Duration, Duration),
-    /// Server to client.
+    /// Direction from server to client.
     pub down: DirectedPath,
-    /// Client to server.
+    /// Direction from client to server.
     pub up: DirectedPath,
 }
 
@@ -184,8 +186,7 @@ impl PathSpec {
 
     /// Returns the path with the options of its preset written out.
     ///
-    /// # Errors
-    /// Returns an error if there is no such preset.
+    /// Returns an error if the preset does not exist.
     pub fn expanded(&self) -> Result<Self, Invalid> {
         let Some(preset) = &self.preset else { return Ok(self.clone()) };
         let mut spec = Preset::named(preset).map_err(|e| e.in_field("path"))?.spec();
@@ -202,7 +203,7 @@ impl PathSpec {
         self.events.iter().map(|event| read("event", event, str::parse)).collect()
     }
 
-    /// Checks every option as [`PathSpec::check`] does, and two more conditions of a simulation:
+    /// Checks every option like [`PathSpec::check`], and two further conditions of a simulation:
     /// QUIC connections can complete, and no client changes its port.
     ///
     /// # Errors
@@ -280,7 +281,7 @@ impl PathSpec {
 
     /// Returns the capacity of a direction's link; `None` if the direction has no link.
     fn capacity(&self, up: bool, events: &[PathEvent]) -> Result<Option<Capacity>, Invalid> {
-        // A trace of one direction does not replace a rate that was set for the other.
+        // A trace for one direction does not replace a rate that was set for the other direction.
         let (rate, trace) = match (up, &self.up_rate, &self.up_trace) {
             (true, Some(rate), None) => (Some(rate), None),
             (true, None, Some(trace)) => (None, Some(trace)),
@@ -365,8 +366,7 @@ impl Preset {
 impl CheckedPath {
     /// Checks that QUIC connections can complete over the path.
     ///
-    /// # Errors
-    /// Returns one line that names the option that prevents connections.
+    /// Returns one line that names the option that prevents connections from completing.
     pub fn carries_quic(&self) -> Result<(), Invalid> {
         for (name, way) in [("loss", &self.down), ("up-loss", &self.up)] {
             if way.impairments.loss.mean() > MOST_LOSS {
@@ -392,11 +392,11 @@ impl CheckedPath {
     }
 }
 
-/// Loss above which connections hardly ever complete.
+/// Loss fraction above which connections hardly ever complete.
 const MOST_LOSS: f64 = 0.9;
 
-/// Returns drop-tail with one bandwidth-delay product in full packets, or [`QUEUE_PACKETS`] if that
-/// is more.
+/// Returns a drop-tail queue of one bandwidth-delay product in full packets, or of
+/// [`QUEUE_PACKETS`] if that is larger.
 fn default_queue(rate: Rate, rtt: Duration) -> QueueSpec {
     let product = rate.bits_per_sec() as f64 / 8.0 * rtt.as_secs_f64() / 1_500.0;
     QueueSpec::droptail_packets((product.ceil() as usize).clamp(QUEUE_PACKETS, 1_000_000))
@@ -425,8 +425,8 @@ fn directed(name: &'static str, up: bool) -> Cow<'static, str> {
     if up { format!("up-{name}").into() } else { name.into() }
 }
 
-/// Reads the value of option `name` for a direction from the option for both directions and the one
-/// for client to server.
+/// Reads the value of option `name` for one direction. It comes from the option for both directions
+/// and from the option for client to server.
 fn read_directed<T>(
     name: &'static str,
     up: bool,
@@ -437,7 +437,7 @@ fn read_directed<T>(
     read_set(directed(name, up), text.map(String::as_str), parse)
 }
 
-/// Parses `30ms` or `20ms..80ms`.
+/// Parses a value such as `30ms`, or a range such as `20ms..80ms`.
 ///
 /// # Errors
 /// Returns an error that says what to write instead.

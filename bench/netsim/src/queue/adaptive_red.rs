@@ -7,14 +7,15 @@
 //! - if the average is above the target range and `maxp < 0.5`: `maxp += min(0.01, maxp/4)`;
 //! - if the average is below the target range and `maxp > 0.01`: `maxp *= 0.9`.
 //!
-//! Reason for these numbers: at constant load `maxp (avg - min)` is constant. A step up reduces
-//! `avg - min` by at most a fifth, and a step down increases it by a ninth. The upper end of the
-//! target range is 1.5 times as far from `min` as the lower end, so no step jumps over the target
-//! range.
+//! Reason for these numbers: at constant load, `maxp (avg - min)` is constant. A step up reduces
+//! `avg - min` by at most a fifth, and a step down increases it by a ninth. The distance from `min`
+//! to the upper end of the target range is 1.5 times the distance to the lower end, so no step
+//! jumps over the target range.
 //!
 //! Departures:
-//! - `maxp` stays within 0.01 and 0.5. In ns-2 the last step may pass the bound.
-//! - ns-2.35 lowers the bound of 0.01 on fast links. Here the bound is the note's.
+//! - `maxp` stays within 0.01 and 0.5. In ns-2, the last step may exceed these bounds.
+//! - ns-2.35 uses a lower bound than 0.01 on fast links. Here, the bound is always the one of the
+//!   note.
 //! - ns-2.35 computes the gentle slope from the initial `maxp`. Here the slope starts at the
 //!   present `maxp`, so the probability has no step.
 
@@ -28,19 +29,19 @@ use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::red::{Red, red_qdisc};
 use super::tc::Qdisc;
 
-/// Least time between two changes.
+/// Minimum time between two changes.
 const BETWEEN: Duration = Duration::from_millis(500);
 /// Lower bound of `maxp`.
 pub(super) const LEAST: f64 = 0.01;
 /// Upper bound of `maxp`.
 pub(super) const MOST: f64 = 0.5;
 
-/// Returns `maxp` one step up.
+/// Returns `maxp` raised by one step.
 fn raised(max_p: f64) -> f64 {
     (max_p + (max_p / 4.0).min(0.01)).min(MOST)
 }
 
-/// Returns `maxp` one step down.
+/// Returns `maxp` lowered by one step.
 fn lowered(max_p: f64) -> f64 {
     0.9 * max_p
 }
@@ -77,8 +78,8 @@ impl Steered {
         Self { red, changed: Time::ZERO }
     }
 
-    /// Moves `maxp` one step towards the target range, if a step in that direction is allowed and
-    /// the last change is at least half a second ago.
+    /// Moves `maxp` one step towards the target range. Does nothing if steps in this direction are
+    /// not allowed or the last change is less than half a second ago.
     pub(super) fn step(&mut self, now: Time, allowed: Allowed) {
         if now < self.changed + BETWEEN {
             return;

@@ -2,7 +2,7 @@
 //! Gummadi, Shenker: "Adaptive RED: an algorithm for increasing the robustness of RED's active
 //! queue management", 2001).
 //!
-//! With C the link's rate in typical packets per second:
+//! In the table, C is the link's rate in typical packets per second:
 //!
 //! | parameter | rule | 10 Mbps, 5 ms, 1420 bytes |
 //! |---|---|---|
@@ -11,13 +11,16 @@
 //! | `w` | `1 - exp(-1/C)`: a time constant of one second, ten round trips of 100 ms | 0.00114 |
 //! | `limit` | `5 C` packets in 100 ms: five bandwidth-delay products | 441 |
 //!
-//! Each parameter can be given instead. A given threshold sets the other one by the same rule.
+//! Users can set each parameter to a fixed value instead. If only one threshold is set, the other
+//! one follows from it by the same rule.
 //!
 //! Departures:
-//! - The note leaves the limit open. Five bandwidth-delay products is the rule of Sync-TCP §4.4,
-//!   "to eliminate tail drops" (with that network's 77 ms: 340 packets); 100 ms is the round trip
-//!   that `w` assumes. The limit is never below `2 max`, at which the gentle slope ends.
-//! - The probability at `max` starts at 0.1, as in ns-2; the note leaves it open too.
+//! - The note does not define the limit. Five bandwidth-delay products is the rule of
+//!   Sync-TCP §4.4, "to eliminate tail drops" (with that network's 77 ms: 340 packets). The round
+//!   trip of 100 ms is the one that `w` assumes. The limit is never below `2 max`, where the gentle
+//!   slope ends.
+//! - The probability at `max` starts at 0.1, as in ns-2. The note does not define this value
+//!   either.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,7 +35,7 @@ use super::red::{Marking, Red, RedSpec};
 
 /// Round trip that the automatic parameters assume, in seconds.
 const ROUND_TRIP: f64 = 0.1;
-/// Bandwidth-delay products that the queue holds (Sync-TCP §4.4).
+/// Number of bandwidth-delay products that the queue holds (Sync-TCP §4.4).
 const LIMIT_PRODUCTS: f64 = 5.0;
 /// Smallest automatic lower threshold, in packets.
 const LEAST_MIN: f64 = 5.0;
@@ -41,13 +44,13 @@ const LEAST_MIN: f64 = 5.0;
 /// automatic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AutomaticRed {
-    /// Queueing delay to aim at.
+    /// Target of the queueing delay.
     pub target: Duration,
-    /// Bytes of a typical packet, headers included.
+    /// Size of a typical packet in bytes, including headers.
     pub packet: u32,
-    /// Average queue below which no packet is picked.
+    /// Average queue in packets below which no packet is picked.
     pub min: Option<f64>,
-    /// Average queue above which the gentle slope begins.
+    /// Average queue in packets above which the gentle slope begins.
     pub max: Option<f64>,
     /// Weight of a new sample in the average.
     pub weight: Option<f64>,
@@ -64,8 +67,8 @@ pub struct AutomaticRed {
 }
 
 impl Default for AutomaticRed {
-    /// 5 ms and 1420-byte packets (Sync-TCP §4.4); all other parameters automatic; ECN; ns-2's
-    /// spacing (`wait`); marks below `max` (Sync-TCP §2.2.3).
+    /// Returns the defaults: 5 ms and 1420-byte packets (Sync-TCP §4.4), all other parameters
+    /// automatic, ECN, ns-2's spacing (`wait`), and marks below `max` (Sync-TCP §2.2.3).
     fn default() -> Self {
         Self {
             target: Duration::from_millis(5),
@@ -113,7 +116,7 @@ impl AutomaticRed {
         Red::new(self.red(rate), rate.time_for(self.packet.into()), seed)
     }
 
-    /// Parses the text after the kind of queue; `max_p` bounds the initial probability.
+    /// Parses the text after the kind of queue. `max_p` is the range of the initial probability.
     pub(super) fn read(kind: &Kind, s: &str, max_p: RangeInclusive<f64>) -> Result<Self, Invalid> {
         let mut spec = Self::default();
         kind.read(s, |name, value| {
@@ -139,7 +142,7 @@ impl AutomaticRed {
     }
 
     fn check(self, max_p: &RangeInclusive<f64>) -> Result<Self, Cow<'static, str>> {
-        // Written so that NaN fails.
+        // The condition is written so that NaN fails.
         let threshold = |t: Option<f64>| t.is_none_or(|t| t > 0.0 && t <= 1e6);
         let ordered = self.min.zip(self.max).is_none_or(|(min, max)| min < max);
         let problem =
@@ -161,7 +164,7 @@ impl AutomaticRed {
         Err(problem)
     }
 
-    /// Writes the options in the form that [`Self::read`] reads, without automatic parameters.
+    /// Writes the options in the form that [`Self::read`] reads. Leaves out automatic parameters.
     pub(super) fn write(&self, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{kind}:target={},packet={}B", duration_text(self.target), self.packet)?;
         write_given(f, "min", self.min, "p")?;

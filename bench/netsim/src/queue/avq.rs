@@ -1,11 +1,11 @@
 //! Adaptive Virtual Queue (Kunniyur, Srikant: "Analysis and design of an adaptive virtual queue
 //! (AVQ) algorithm for active queue management", SIGCOMM 2001; SDC §3.6).
 //!
-//! Every packet also enters a virtual queue: a byte count that drains at a virtual capacity `Cv`,
-//! which is at most the link's capacity `C`. If the packet would overflow the virtual queue, the
-//! real packet is marked or dropped. `Cv` follows `dCv/dt = a (g C - arrival rate)`: marks become
-//! more frequent until the arrival rate is `g C`. For a packet of `b` bytes, `dt` after the last
-//! one:
+//! Every packet also enters a virtual queue, which is only a count of bytes. It drains at a virtual
+//! capacity `Cv`, which is at most the link's capacity `C`. If the packet would overflow the
+//! virtual queue, the real packet is marked or dropped. `Cv` follows `dCv/dt = a (g C - arrival
+//! rate)`, so marks become more frequent until the arrival rate is `g C`. These steps apply to a
+//! packet of `b` bytes that arrives `dt` after the previous one:
 //!
 //! ```text
 //! VQ <- max(VQ - Cv dt, 0)
@@ -13,15 +13,15 @@
 //! Cv <- max(min(Cv + a g C dt, C) - a b, 0)
 //! ```
 //!
-//! A dropped packet does not arrive at the link: it leaves `Cv` unchanged, and the `dt` of the next
-//! change of `Cv` includes the time before the drop. The virtual queue drains continuously, so it
-//! has its own clock.
+//! A dropped packet does not arrive at the link and leaves `Cv` unchanged. The `dt` of the next
+//! change of `Cv` then includes the time before the drop. The virtual queue drains continuously, so
+//! it has its own clock.
 //!
 //! Departures:
-//! - The virtual queue is in bytes. In the papers all packets have one size.
-//! - `Cv` starts at `g C`, its equilibrium under a load of `g C`. The papers name no start.
-//! - With `ecn=on`, packets that are not ECN-capable are dropped instead of marked, and treated as
-//!   dropped packets.
+//! - The virtual queue is counted in bytes. In the papers, all packets have the same size.
+//! - `Cv` starts at `g C`, its equilibrium under a load of `g C`. The papers give no initial value.
+//! - With `ecn=on`, packets that are not ECN-capable are dropped instead of marked, and they count
+//!   as dropped packets.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ use crate::nanos::nanos_between;
 pub struct AvqSpec {
     /// Rate of adaptation of the virtual capacity, per second (SDC §3.6: alpha).
     pub alpha: f64,
-    /// Utilisation to hold (SDC §3.6: gamma).
+    /// Target utilisation (SDC §3.6: gamma).
     pub gamma: f64,
     /// Largest number of bytes in the virtual queue.
     pub buffer: u64,
@@ -47,8 +47,8 @@ pub struct AvqSpec {
 }
 
 impl Default for AvqSpec {
-    /// SDC §3.6: 0.12 and 0.98; a real queue of 100 packets (SDC table 1) and a virtual queue of
-    /// the same size, with packets of 1420 bytes; ECN.
+    /// Returns the defaults: 0.12 and 0.98 (SDC §3.6), a real queue of 100 packets (SDC table 1),
+    /// a virtual queue of the same size with packets of 1420 bytes, and ECN.
     fn default() -> Self {
         Self { alpha: 0.12, gamma: 0.98, buffer: 142_000, limit: 100, ecn: true }
     }
@@ -63,7 +63,7 @@ impl fmt::Display for AvqSpec {
 
 impl AvqSpec {
     fn check(self) -> Result<Self, &'static str> {
-        // Written so that NaN fails.
+        // The condition is written so that NaN fails.
         let damping = self.alpha > 0.0 && self.alpha <= 100.0;
         let share = self.gamma > 0.0 && self.gamma <= 1.0;
         if !damping {
@@ -90,7 +90,7 @@ pub struct Avq {
     /// second.
     capacity: f64,
     virtual_capacity: f64,
-    /// Bytes in the virtual queue. It was last drained at `drained`.
+    /// Number of bytes in the virtual queue. The queue was last drained at `drained`.
     virtual_queue: f64,
     drained: Time,
     /// Time at which the virtual capacity last changed.

@@ -1,27 +1,28 @@
-//! COBALT, CoDel and BLUE in one (Palmei, Gupta, Imputato, Morton, Tahiliani, Avallone, Täht:
-//! "Design and evaluation of COBALT queue discipline", LANMAN 2019; the queue discipline within
-//! Linux's CAKE).
+//! COBALT, a combination of CoDel and BLUE (Palmei, Gupta, Imputato, Morton, Tahiliani, Avallone,
+//! Täht: "Design and evaluation of COBALT queue discipline", LANMAN 2019; the queue discipline
+//! within Linux's CAKE).
 //!
-//! The CoDel part (see `codel.rs`) handles its count differently. While the sojourn is above
+//! The CoDel part handles its count differently from `codel.rs`. While the sojourn is above
 //! `target`, packets are dropped or marked `interval / sqrt(count)` apart, and each drop or mark
-//! adds one to the count. The first one is due that long after the sojourn rose above `target`: one
-//! interval if the count was 0 or 1. CoDel forgets its count when the sojourn falls below `target`.
-//! COBALT instead subtracts one from the count after each such distance, so that drops that resume
-//! soon continue where the queue left off.
+//! adds one to the count. The first drop or mark is due this long after the sojourn rose above
+//! `target`, which is one interval if the count was 0 or 1. CoDel forgets its count when the
+//! sojourn falls below `target`. COBALT instead subtracts one from the count after each such
+//! period. If drops resume soon, they thus continue at nearly the previous rate.
 //!
-//! The BLUE part handles traffic that does not respond. Its probability rises by 1/256 when the
-//! queue is full and falls by 1/4096 when the queue is empty, with at most one change per `target`.
-//! Packets picked by BLUE are dropped, never marked.
+//! The BLUE part handles traffic that does not respond to drops or marks. Its probability rises by
+//! 1/256 when the queue is full and falls by 1/4096 when the queue is empty, with at most one
+//! change per `target`. Packets picked by BLUE are dropped, never marked.
 //!
-//! The decision is made on arrival, with the time at which the packet would leave as the clock. See
-//! `codel.rs` for the reason and the consequences.
+//! COBALT decides on arrival and uses the time at which the packet would leave as its clock.
+//! `codel.rs` explains the reason and the consequences.
 //!
 //! Departures:
-//! - A sojourn no longer than four full packets take on the link does not count as a queue, as in
-//!   CAKE with one flow. The full packet is the largest seen.
-//! - The queue counts as empty once for each packet that finds the link idle. CAKE checks whenever
-//!   it finds nothing to send.
-//! - Only the queue is implemented, without CAKE's flows, shaper and tins, so tc has no equivalent.
+//! - A sojourn does not count as a queue if it is no longer than four full packets take on the
+//!   link, as in CAKE with one flow. The full packet is the largest one seen.
+//! - The queue counts as empty once for each packet that finds the link idle. CAKE counts each time
+//!   it finds no packet to send.
+//! - Only the queue discipline is implemented, without CAKE's flows, shaper and tins, so tc has no
+//!   equivalent.
 
 use std::fmt;
 use std::time::Duration;
@@ -43,7 +44,7 @@ const SPARED: u64 = 4;
 /// COBALT as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CobaltSpec {
-    /// Sojourn to stay below.
+    /// Target of the sojourn, below which it should stay.
     pub target: Duration,
     /// Time for which the sojourn may stay above the target: about the longest round trip.
     pub interval: Duration,
@@ -54,7 +55,7 @@ pub struct CobaltSpec {
 }
 
 impl Default for CobaltSpec {
-    /// CAKE's 5 ms and 100 ms; 1000 packets; ECN.
+    /// Returns the defaults: CAKE's 5 ms and 100 ms, 1000 packets, and ECN.
     fn default() -> Self {
         Self {
             target: Duration::from_millis(5),
@@ -88,15 +89,15 @@ impl CobaltSpec {
 pub struct Cobalt {
     spec: CobaltSpec,
     rate: Rate,
-    /// Largest packet seen, in bytes, used as the full packet.
+    /// Size in bytes of the largest packet seen, which is used as the full packet.
     full: u32,
     /// Whether the sojourn is above the target.
     above: bool,
-    /// Count that sets the distance between drops; 0 at rest.
+    /// Count that determines the distance between drops; 0 at rest.
     count: u32,
     /// Time of the next drop, or of the next decrement of the count.
     next: Time,
-    /// BLUE's probability. It last changed at `changed`.
+    /// BLUE's probability, which last changed at `changed`.
     blue: f64,
     changed: Option<Time>,
     rng: Pcg64Mcg,
@@ -124,7 +125,7 @@ impl Cobalt {
         control_law(t, self.spec.interval, self.count.max(1))
     }
 
-    /// Changes BLUE's probability, at most once per target.
+    /// Changes BLUE's probability, at most once per `target`.
     fn change_blue(&mut self, now: Time, by: f64) {
         if self.changed.is_none_or(|changed| now.since(changed) > self.spec.target) {
             self.blue = (self.blue + by).clamp(0.0, 1.0);
@@ -132,7 +133,7 @@ impl Cobalt {
         }
     }
 
-    /// Returns whether CoDel's part drops or marks the packet that leaves at `leaves`.
+    /// Returns whether the CoDel part drops or marks the packet that leaves at `leaves`.
     fn picks(&mut self, wait: Duration, leaves: Time) -> bool {
         let spared = self.rate.time_for(SPARED * u64::from(self.full)).max(self.spec.target);
         let above = wait > spared;

@@ -1,29 +1,29 @@
 //! CoDel, Controlled Delay (RFC 8289 §5).
 //!
-//! CoDel observes the time each packet waits, its sojourn. When the sojourn has stayed at or above
-//! `target` for an `interval`, CoDel enters the dropping state: it drops (or marks) one packet,
-//! then further packets ever closer together, `interval / sqrt(count)` apart, until the sojourn is
-//! below `target` again. A dropping state that begins within 16 intervals of the last one continues
-//! from its count.
+//! CoDel observes the time for which each packet waits, its sojourn. When the sojourn has stayed at
+//! or above `target` for an `interval`, CoDel enters the dropping state. In this state, it drops
+//! (or marks) one packet, then further packets ever closer together, `interval / sqrt(count)`
+//! apart, until the sojourn is below `target` again. If a dropping state begins within 16 intervals
+//! of the last one, it continues from the last one's count.
 //!
-//! The RFC decides when a packet leaves the queue. A [`Link`](crate::link::Link) knows on arrival
-//! when its packet would leave. This implementation therefore decides on arrival, with the packet's
-//! own sojourn, and uses the time at which the packet would leave as the clock. Drops do not change
-//! when the link becomes free, so this clock never runs backwards and packets are judged in the
-//! order in which they would leave.
+//! The RFC decides when a packet leaves the queue. A [`Link`](crate::link::Link) knows when a
+//! packet arrives at which time the packet would leave. This implementation therefore decides on
+//! arrival, with the packet's own sojourn, and uses the time at which the packet would leave as the
+//! clock. Drops do not change the time at which the link becomes free. Therefore, this clock never
+//! runs backwards, and CoDel decides on packets in the order in which they would leave.
 //!
 //! Departures:
-//! - A packet that will be dropped never occupies the queue. In the RFC it occupies the queue until
-//!   it would leave, so `limit` is reached sooner.
-//! - The RFC does not drop while at most one full packet is left behind the leaving one, so that a
-//!   link that needs longer than `target` for one packet does not starve. The packets that will
-//!   arrive behind a packet are not known yet on arrival, so here the packets ahead of it are
-//!   counted: at most one full packet ahead counts as no queue. In a steady queue both rules are
-//!   the same.
-//! - The next drop is scheduled at the drop, not at the next packet, and the next packet is judged
-//!   like any other. In the RFC the packet after the first drop of a dropping state always passes;
-//!   here it may end the dropping state.
-//! - Marks are scheduled like drops (RFC 8289 leaves ECN open; Linux does this).
+//! - A packet that will be dropped never occupies the queue. In the RFC, such a packet occupies the
+//!   queue until it would leave, so `limit` is reached sooner.
+//! - The RFC drops no packet while at most one full packet is left behind the leaving one. A link
+//!   that needs longer than `target` for one packet thus does not starve. The packets that will
+//!   arrive behind a packet are not known yet on arrival, so the packets ahead of it are counted
+//!   here: at most one full packet ahead counts as no queue. In a steady queue, both rules are the
+//!   same.
+//! - The next drop is scheduled when a packet is dropped, not at the next packet, and the next
+//!   packet is treated like any other. In the RFC, the packet after the first drop of a dropping
+//!   state always passes. Here, this packet may end the dropping state.
+//! - Marks are scheduled like drops, as in Linux. RFC 8289 does not define ECN.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,7 +35,7 @@ use super::options::{self, OptionError, on_off};
 use super::tc::{Qdisc, ecn_word};
 use crate::nanos::nanos;
 
-/// A dropping state that begins within this many intervals of the last one continues from its count
+/// Number of intervals within which a new dropping state continues from the count of the last one
 /// (RFC 8289 §5.5).
 pub(super) const RECENT: u32 = 16;
 
@@ -47,7 +47,7 @@ pub(super) fn control_law(t: Time, interval: Duration, count: u32) -> Time {
 /// CoDel as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelSpec {
-    /// Sojourn to stay below.
+    /// Target of the sojourn, below which it should stay.
     pub target: Duration,
     /// Time for which the sojourn may stay above the target: about the longest round trip.
     pub interval: Duration,
@@ -58,7 +58,7 @@ pub struct CodelSpec {
 }
 
 impl Default for CodelSpec {
-    /// RFC 8289 §4: 5 ms and 100 ms; 1000 packets as in Linux; ECN.
+    /// Returns the defaults: 5 ms and 100 ms (RFC 8289 §4), 1000 packets as in Linux, and ECN.
     fn default() -> Self {
         Self {
             target: Duration::from_millis(5),
@@ -91,7 +91,7 @@ impl CodelSpec {
 #[derive(Debug)]
 pub struct Codel {
     spec: CodelSpec,
-    /// Largest packet seen, in bytes, used as the full packet.
+    /// Size in bytes of the largest packet seen, which is used as the full packet.
     full: u32,
     /// Time at which the sojourn will have been above the target for an interval; `None` while it
     /// is below.
@@ -100,7 +100,7 @@ pub struct Codel {
     dropping: bool,
     /// Time of the next drop in the dropping state.
     next: Time,
-    /// Count of the control law; `began_with` is its value at the start of this dropping state.
+    /// Count of the control law. `began_with` is its value at the start of this dropping state.
     count: u32,
     began_with: u32,
 }
@@ -123,7 +123,7 @@ impl Codel {
         control_law(t, self.spec.interval, self.count)
     }
 
-    /// Returns whether the sojourn has been above the target for an interval when this packet
+    /// Returns whether the sojourn will have been above the target for an interval when this packet
     /// leaves at `leaves`.
     fn persists(&mut self, a: &Arrival, leaves: Time) -> bool {
         if a.wait() < self.spec.target || a.queued_bytes <= u64::from(self.full) {

@@ -1,5 +1,5 @@
-//! First-in first-out queue disciplines, as pure verdicts on an arriving packet; queues of either
-//! type; and the declaration of a kind of queue.
+//! Queue disciplines: first-in first-out disciplines, which decide on an arriving packet; the type
+//! of any queue; and the declaration of a kind of queue.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use fathom_units::{Invalid, Rate, Time};
 use super::scheduler::Scheduler;
 use super::tc::Qdisc;
 
-/// Bytes of a typical packet on the wire (Sync-TCP §4.4: 1420), for averages that decay by packet
-/// times.
+/// Size of a typical packet on the wire in bytes (Sync-TCP §4.4: 1420), for averages that decay by
+/// packet times.
 pub(super) const TYPICAL_PACKET: u32 = 1_420;
 
 /// An arriving packet, and the state of the queue at its arrival.
@@ -22,12 +22,12 @@ pub struct Arrival {
     pub bytes: u32,
     /// Whether the packet may be marked instead of dropped.
     pub ecn_capable: bool,
-    /// Packets ahead of this one, including the one in transmission.
+    /// Number of packets ahead of this one, including the one in transmission.
     pub queued_packets: usize,
-    /// Bytes of the packets ahead of this one.
+    /// Total bytes of the packets ahead of this one.
     pub queued_bytes: u64,
-    /// Time at which the link has sent all packets ahead. If this time is past, the link has been
-    /// idle since then.
+    /// Time at which the link has sent all packets ahead of this one. If this time is past, the
+    /// link has been idle since then.
     pub free_at: Time,
 }
 
@@ -43,7 +43,7 @@ impl Arrival {
     }
 }
 
-/// A queue's verdict.
+/// Verdict of a queue on an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// The packet joins the queue.
@@ -54,17 +54,17 @@ pub enum Admission {
     Drop,
 }
 
-/// A first-in first-out queue discipline. It sees arrivals and keeps the averages it needs; the
-/// link keeps the queue itself.
+/// A first-in first-out queue discipline. It sees each arrival and keeps only the averages that it
+/// needs. The link keeps the queue itself.
 pub trait Queue: fmt::Debug + Send {
     /// Returns the verdict on `arrival`.
     fn admit(&mut self, arrival: &Arrival) -> Admission;
 }
 
-/// A queue of either type, for [`Link::new`](crate::link::Link::new).
+/// A queue of any type, for [`Link::new`](crate::link::Link::new).
 #[derive(Debug)]
 pub enum AnyQueue {
-    /// First in, first out.
+    /// A first-in first-out queue.
     Fifo(Box<dyn Queue>),
     /// A queue that schedules.
     Scheduler(Box<dyn Scheduler>),
@@ -120,7 +120,7 @@ impl Kind {
     }
 }
 
-/// A kind of queue with its parameters. Each file of this folder declares one.
+/// A kind of queue with its parameters. Each file of this folder declares one kind.
 ///
 /// The `Display` output ([`fmt::Display`]) is the name, followed by options that
 /// [`Discipline::read`] accepts.
@@ -128,13 +128,14 @@ pub trait Discipline: Copy + fmt::Debug + fmt::Display {
     /// Name and options of this kind.
     const KIND: Kind;
 
-    /// Parses the text after the name: nothing, or `:option=value,...`.
+    /// Parses the text after the name, which is empty or has the form `:option=value,...`.
     ///
     /// # Errors
     /// Returns an error that says what is wrong and what to write instead.
     fn read(options: &str) -> Result<Self, Invalid>;
 
-    /// Returns an empty queue for a link of this rate; `seed` seeds its random drops and marks.
+    /// Returns an empty queue for a link of this rate. `seed` is the seed of the queue's random
+    /// drops and marks.
     fn build(&self, rate: Rate, seed: u64) -> AnyQueue;
 
     /// Returns the limit in packets for a link of this rate; `None` if the limit is in bytes.

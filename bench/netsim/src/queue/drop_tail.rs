@@ -8,7 +8,7 @@ use super::discipline::{Admission, AnyQueue, Arrival, Discipline, Kind, Queue};
 use super::options;
 use super::tc::Qdisc;
 
-/// A first-in first-out queue that drops arriving packets that do not fit.
+/// A first-in first-out queue that drops an arriving packet if the packet does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropTail {
     limit: Limit,

@@ -1,8 +1,8 @@
 //! DualPI2, the Dual-Queue Coupled AQM with PI2 for the classic queue (RFC 9332, appendix A).
 //!
-//! Packets marked ECT(1) or CE go to the low-latency queue L, all others to the classic queue C
-//! (RFC 9332 §2.3). One controller serves both queues: every `T` its base probability `p'` follows
-//! the time packets wait, in seconds,
+//! Packets marked ECT(1) or CE go to the low-latency queue L, and all other packets to the classic
+//! queue C (RFC 9332 §2.3). One controller serves both queues. Every `T`, it updates its base
+//! probability `p'` from the packets' waiting time in seconds:
 //!
 //! ```text
 //! p' <- p' + alpha (wait - target) + beta (wait - wait before)
@@ -10,31 +10,31 @@
 //! ```
 //!
 //! Classic packets are marked or dropped with probability `p_C = p'^2`. The window of a classic
-//! sender is proportional to `1 / sqrt(p_C)`, and so to `1 / p'`, which makes the controller linear
+//! sender is proportional to `1 / sqrt(p_C)`, which is `1 / p'`. This makes the controller linear
 //! (PI2). L packets are marked with probability `p_CL = k p'`. The window of a scalable sender is
-//! proportional to `1 / p_CL`, and `k = 2` makes the two windows about equal.
+//! proportional to `1 / p_CL`. With `k = 2`, both windows are about equal.
 //!
-//! L also has its own AQM, which takes over when the wait in L is long. Its probability rises from
-//! 0 at a wait of `min` to 1 at `min + range`, and the larger of it and `p_CL` is used. An L packet
-//! with no other L packet behind it is marked only by the coupling, so that slow links do not mark
-//! for the time that one packet takes.
+//! L also has its own AQM, which takes over when the wait in L is long. The probability of this AQM
+//! rises from 0 at a wait of `min` to 1 at `min + range`. The larger of this probability and `p_CL`
+//! is used. An L packet without another L packet behind it is marked only by the coupling.
+//! Otherwise, slow links would mark packets because of the transmission time of a single packet.
 //!
 //! L is served first, but while both queues have packets, C gets a share `classic` of the bytes by
-//! weighted round robin. Overload begins when `p_CL` reaches 1, which means `p_C` is `1/k^2`. ECN
-//! is then no longer trusted, and both queues drop with probability `p_C` (RFC 9332 §4.2.3); L
-//! packets that are not dropped are marked.
+//! weighted round robin. Overload begins when `p_CL` reaches 1, and `p_C` thus `1/k^2`. From then
+//! on, marks do not suffice, and both queues drop packets with probability `p_C`
+//! (RFC 9332 §4.2.3). L packets that are not dropped are marked.
 //!
-//! Nothing is random. Probabilities are summed, and the packet at which the sum exceeds 1 is marked
-//! or dropped, so that marks are evenly spaced.
+//! The queue uses no random numbers. Probabilities are summed, and the packet at which the sum
+//! exceeds 1 is marked or dropped, so that marks are evenly spaced.
 //!
 //! Departures:
-//! - The controller's wait is that of the head packet of L or of C, whichever is longer. L's wait
-//!   matters when L is overloaded.
-//! - The limit is in packets, as in all queues here and in Linux (10000). The RFC's limit is 250 ms
-//!   of the link.
-//! - With `ecn=off`, classic packets are dropped whatever their ECN field; L packets are always
+//! - The wait that the controller uses is the longer one of the waits of the head packets of L and
+//!   C. L's wait matters when L is overloaded.
+//! - The limit is in packets, as in all queues here and in Linux (10000). In the RFC, the limit is
+//!   250 ms of the link's rate.
+//! - With `ecn=off`, classic packets are dropped whatever their ECN field is. L packets are always
 //!   marked.
-//! - The share of C is 1/10, as in Linux; the RFC leaves the scheduler open.
+//! - The share of C is 1/10, as in Linux. The RFC does not define the scheduler.
 
 use std::fmt;
 use std::time::Duration;
@@ -47,24 +47,25 @@ use super::scheduler::{Packets, Queued, Scheduler};
 use crate::ecn::Ecn;
 use crate::nanos::{nanos_between, whole_periods};
 
-/// RFC 9332 appendix A.1: gains of the controller, before division by the worst round trip.
+/// Gains of the controller before they are divided by the worst round trip (RFC 9332 appendix
+/// A.1).
 const ALPHA: f64 = 0.1;
 const BETA: f64 = 0.3;
-/// RFC 9332 appendix A.1: number of L packets up to which L's own AQM does not mark.
+/// Number of L packets up to which L's own AQM does not mark (RFC 9332 appendix A.1).
 const UNMARKED: usize = 1;
 
 /// DualPI2 as users write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DualPi2Spec {
-    /// Wait of the classic queue to hold.
+    /// Target of the classic queue's wait.
     pub target: Duration,
-    /// Worst round trip expected, which sets the controller's gains.
+    /// Longest expected round trip, which determines the controller's gains.
     pub rtt: Duration,
     /// Coupling factor `k`: ratio of the marking probability of low-latency packets to `p'`.
     pub coupling: f64,
     /// Wait above which L's own AQM marks.
     pub min: Duration,
-    /// Further wait, beyond `min`, at which L's own AQM marks every packet.
+    /// Additional wait beyond `min` at which L's own AQM marks every packet.
     pub range: Duration,
     /// Share of the link that the classic queue gets while both queues have packets.
     pub classic: f64,
@@ -75,8 +76,8 @@ pub struct DualPi2Spec {
 }
 
 impl Default for DualPi2Spec {
-    /// RFC 9332 appendix A.1: 15 ms, 100 ms, 2, 800 µs and 400 µs; a share of 0.1 and 10000 packets
-    /// as in Linux; ECN.
+    /// Returns the defaults: 15 ms, 100 ms, 2, 800 µs and 400 µs (RFC 9332 appendix A.1), a share
+    /// of 0.1 and 10000 packets as in Linux, and ECN.
     fn default() -> Self {
         Self {
             target: Duration::from_millis(15),
@@ -116,7 +117,7 @@ impl DualPi2Spec {
         if self.min > ms(10_000) || self.range < us(1) || self.range > ms(10_000) {
             return Err("needs a min of at most 10s and a range from 1us to 10s");
         }
-        // Written so that NaN fails.
+        // The condition is written so that NaN fails.
         let coupled = self.coupling >= 1.0 && self.coupling <= 16.0;
         let share = self.classic > 0.0 && self.classic < 1.0;
         if !coupled {
@@ -131,7 +132,7 @@ impl DualPi2Spec {
         Ok(self)
     }
 
-    /// Returns the seconds between updates.
+    /// Returns the time between updates in seconds.
     fn period(&self) -> f64 {
         self.target.as_secs_f64().min(self.rtt.as_secs_f64() / 3.0)
     }
@@ -152,14 +153,14 @@ pub struct DualPi2 {
     next_update: Time,
     low: Packets,
     classic: Packets,
-    /// Bytes that C may send before L: credit that C gains while L is served first.
+    /// Number of bytes that C may send before L. C gains this credit while L is served first.
     earned: f64,
     low_marks: Recurrence,
     low_drops: Recurrence,
     classic_picks: Recurrence,
 }
 
-/// Selects packets at even distances, as often as the given probabilities say.
+/// Selector of packets at even distances, as often as the given probabilities require.
 #[derive(Debug, Default)]
 struct Recurrence(f64);
 
@@ -196,7 +197,7 @@ impl DualPi2 {
         }
     }
 
-    /// Returns the probability `p_CL` of a mark in L by the coupling to C.
+    /// Returns the probability `p_CL` with which the coupling to C marks packets in L.
     fn coupled(&self) -> f64 {
         self.spec.coupling * self.base
     }
@@ -216,8 +217,8 @@ impl DualPi2 {
         (wait.as_secs_f64() / self.spec.range.as_secs_f64()).min(1.0)
     }
 
-    /// Makes the updates that are due by `now`. No packet has entered or left the queues since the
-    /// last call.
+    /// Makes the updates that are due by `now`. The caller ensures that no packet has entered or
+    /// left the queues since the last call.
     fn advance(&mut self, now: Time) {
         while self.next_update <= now {
             let at = self.next_update;
@@ -227,7 +228,7 @@ impl DualPi2 {
             self.update(wait);
             self.next_update += self.period;
             if self.base == 0.0 && self.low.len() + self.classic.len() == 0 {
-                // Further updates change nothing.
+                // Further updates would change nothing.
                 self.next_update += whole_periods(self.next_update, now, self.period);
                 self.wait_before = 0.0;
             }
@@ -246,7 +247,7 @@ impl DualPi2 {
         match (self.low.head(), self.classic.head()) {
             (None, None) => None,
             (Some(low), Some(classic)) => {
-                // In the long run L sends (1 - classic) / classic bytes per byte of C.
+                // In the long run, L sends (1 - classic) / classic bytes for each byte of C.
                 let first = self.earned < f64::from(classic.bytes);
                 if first {
                     self.earned +=
@@ -263,8 +264,8 @@ impl DualPi2 {
         }
     }
 
-    /// Decides on a packet from L: `None` if it is dropped, otherwise whether it is marked.
-    /// `before` is the number of packets in L, including this one.
+    /// Decides on a packet from L. Returns `None` if the packet is dropped, and otherwise whether
+    /// it is marked. `before` is the number of packets in L, including this one.
     fn judge_low(&mut self, now: Time, packet: &Queued, before: usize) -> Option<bool> {
         let coupled = self.coupled();
         if self.is_overloaded() {
@@ -276,7 +277,8 @@ impl DualPi2 {
         Some(self.low_marks.comes_up(native.max(coupled)))
     }
 
-    /// Decides on a packet from C, with the result of [`DualPi2::judge_low`].
+    /// Decides on a packet from C. The result has the same meaning as that of
+    /// [`DualPi2::judge_low`].
     fn judge_classic(&mut self, packet: &Queued) -> Option<bool> {
         let picked = self.squared();
         if !self.classic_picks.comes_up(picked) {

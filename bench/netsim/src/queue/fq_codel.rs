@@ -1,29 +1,30 @@
 //! FQ-CoDel (RFC 8290): deficit round robin between flows, with CoDel (RFC 8289) in each flow's
 //! queue.
 //!
-//! A hash of its flow assigns a packet to one of `flows` queues. Flows that share a queue by chance
+//! A hash of the flow assigns a packet to one of `flows` queues. Flows that share a queue by chance
 //! are treated as one flow. A queue that gets its first packet becomes new, with a credit of
-//! `quantum` bytes. New queues go before old ones, in the order in which they became new. The first
-//! queue in line sends while its credit is above zero, and each packet reduces the credit by its
-//! size.
+//! `quantum` bytes. New queues are served before old queues, in the order in which they became new.
+//! The first queue in line sends while its credit is above zero, and each packet reduces the credit
+//! by its size.
 //!
-//! A queue without credit gets `quantum` more and moves to the end of the old queues. A new queue
-//! found empty also moves there, so that a flow with one packet at a time cannot stay new for ever
-//! and starve others. An old queue found empty leaves the line (RFC 8290 §4.2). A flow that needs
-//! less than its share is therefore sent at once, and two flows that are always backlogged get
-//! equal bytes, to within one quantum and one packet.
+//! A queue without credit gets `quantum` more bytes and moves to the end of the old queues. A new
+//! queue that is found empty also moves there. Otherwise, a flow with one packet at a time could
+//! stay new for ever and starve other flows. An old queue that is found empty leaves the line
+//! (RFC 8290 §4.2). Thus, a flow that needs less than its share is sent at once. Two flows that
+//! are always backlogged get equal numbers of bytes, to within one quantum and one packet.
 //!
-//! Each queue has its own CoDel, which decides when a packet leaves; see `codel.rs`. If all queues
-//! together exceed `limit`, the queue with the most bytes loses packets from its head: half its
-//! bytes, as in Linux (RFC 8290 §4.1 has half its packets), but at most 64 packets at once.
+//! Each queue has its own CoDel, which decides when a packet leaves (see `codel.rs`). If all queues
+//! together exceed `limit`, packets are dropped from the head of the queue with the most bytes:
+//! half of its bytes, as in Linux, but at most 64 packets at once. RFC 8290 §4.1 drops half of
+//! its packets.
 //!
 //! Departures:
-//! - CoDel spares a queue when at most one full packet is left in it. The full packet is the
-//!   largest seen, and only the flow's own queue counts. Linux uses the interface's MTU and the
-//!   bytes of all queues together.
+//! - CoDel does not drop from a queue when at most one full packet is left in it. The full packet
+//!   is the largest one seen, and only the flow's own queue counts. Linux uses the interface's MTU
+//!   and the bytes of all queues together.
 //! - Packets dropped at the limit add to the drop count of that queue's CoDel, as in Linux.
 //! - A flow is one direction of a simulated flow, or a client of the relay. A hash of addresses and
-//!   ports distinguishes the same flows.
+//!   ports would distinguish the same flows.
 //! - Linux's additional limit of 32 MB is left out.
 
 use std::collections::VecDeque;
@@ -39,7 +40,7 @@ use super::scheduler::{Packets, Queued, Scheduler};
 use super::tc::{Qdisc, ecn_word};
 use crate::hash::mix;
 
-/// Most packets dropped at once at the limit (RFC 8290 §4.1).
+/// Largest number of packets dropped at once at the limit (RFC 8290 §4.1).
 const DROP_BATCH: usize = 64;
 
 /// FQ-CoDel as users write it.
@@ -47,20 +48,21 @@ const DROP_BATCH: usize = 64;
 pub struct FqCodelSpec {
     /// Number of queues over which flows are spread.
     pub flows: usize,
-    /// Sojourn to stay below, in each queue.
+    /// Target of the sojourn in each queue, below which it should stay.
     pub target: Duration,
     /// Time for which the sojourn may stay above the target: about the longest round trip.
     pub interval: Duration,
     /// Largest number of packets in all queues together.
     pub limit: usize,
-    /// Bytes a queue may send in its turn.
+    /// Number of bytes that a queue may send in its turn.
     pub quantum: u32,
     /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
 impl Default for FqCodelSpec {
-    /// RFC 8290 §5.2: 1024 queues, 5 ms, 100 ms, 10240 packets, a quantum of 1514 bytes; ECN.
+    /// Returns the defaults: 1024 queues, 5 ms, 100 ms, 10240 packets, a quantum of 1514 bytes, and
+    /// ECN (RFC 8290 §5.2).
     fn default() -> Self {
         Self {
             flows: 1_024,
@@ -98,17 +100,17 @@ impl FqCodelSpec {
     }
 }
 
-/// CoDel's settings.
+/// Settings of CoDel.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     target: Duration,
     interval: Duration,
     ecn: bool,
-    /// Largest packet seen, in bytes, used as the full packet.
+    /// Size in bytes of the largest packet seen, which is used as the full packet.
     full: u64,
 }
 
-/// CoDel's state of one queue, with the names of `codel.rs`.
+/// CoDel's state of one queue. The fields have the names of `codel.rs`.
 #[derive(Debug, Default)]
 struct CodelState {
     due: Option<Time>,
@@ -119,8 +121,8 @@ struct CodelState {
 }
 
 impl CodelState {
-    /// Returns whether the sojourn has been above the target for an interval when `packet` leaves
-    /// and `left` bytes stay behind.
+    /// Returns whether the sojourn will have been above the target for an interval when `packet`
+    /// leaves and `left` bytes stay in the queue.
     fn persists(&mut self, now: Time, packet: &Queued, left: u64, settings: &Settings) -> bool {
         if now.since(packet.arrived) < settings.target || left <= settings.full {
             self.due = None;
@@ -129,8 +131,8 @@ impl CodelState {
         now >= *self.due.get_or_insert(now + settings.interval)
     }
 
-    /// Returns the next packet of `queue` and whether it is marked. Packets dropped before it are
-    /// appended to `dropped`.
+    /// Returns the next packet of `queue` and whether to mark it. Appends the packets dropped
+    /// before this one to `dropped`.
     fn dequeue(
         &mut self,
         now: Time,
@@ -157,7 +159,7 @@ impl CodelState {
             dropped.push(packet);
             (packet, above) = self.take(now, queue, settings)?;
             if begins {
-                // The packet behind the first drop of a dropping state passes, however long it
+                // The packet behind the first drop of a dropping state passes, however long it has
                 // waited (RFC 8289 §5.5).
                 break;
             }
@@ -166,8 +168,8 @@ impl CodelState {
         Some((packet, false))
     }
 
-    /// Removes a packet; also returns whether the sojourn has been above the target for an
-    /// interval.
+    /// Removes a packet from the queue. Also returns whether the sojourn has been above the target
+    /// for an interval.
     fn take(
         &mut self,
         now: Time,
@@ -193,25 +195,25 @@ impl CodelState {
     }
 }
 
-/// One of the queues.
+/// The queue of one flow.
 #[derive(Debug, Default)]
 struct FlowQueue {
     packets: Packets,
     codel: CodelState,
-    /// Bytes the queue may still send in its turn.
+    /// Number of bytes that the queue may still send in its turn.
     credit: i64,
     /// Whether the queue is in line, among the new or the old queues.
     in_line: bool,
 }
 
-/// FQ-CoDel's queues.
+/// The queues of FQ-CoDel.
 #[derive(Debug)]
 pub struct FqCodel {
     spec: FqCodelSpec,
     settings: Settings,
     seed: u64,
     queues: Vec<FlowQueue>,
-    /// Queues in line, by number: first the new, then the old ones.
+    /// Numbers of the queues in line: the new queues, then the old ones.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     packets: usize,
@@ -219,7 +221,7 @@ pub struct FqCodel {
 }
 
 impl FqCodel {
-    /// Returns empty queues; `seed` seeds the hash.
+    /// Returns empty queues. `seed` is the seed of the hash.
     pub fn new(spec: FqCodelSpec, seed: u64) -> Self {
         Self {
             spec,
@@ -244,7 +246,7 @@ impl FqCodel {
         ((hash * self.queues.len() as u64) >> 32) as usize
     }
 
-    /// Drops packets from the head of the longest queue when the limit is exceeded.
+    /// Drops packets from the head of the longest queue if the limit is exceeded.
     fn drop_from_longest(&mut self, dropped: &mut Vec<Queued>) {
         let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.packets.bytes()) else {
             return;

@@ -1,21 +1,24 @@
-//! gARED, gentle Adaptive RED (gHSTCP §4.3): [`AdaptiveRed`](super::adaptive_red::AdaptiveRed) that
-//! also considers whether the average rises or falls.
+//! gARED, gentle Adaptive RED (gHSTCP §4.3). It extends
+//! [`AdaptiveRed`](super::adaptive_red::AdaptiveRed) by considering whether the average rises or
+//! falls.
 //!
-//! On fast long paths with few flows, Adaptive RED continues to raise `maxp` while the average
-//! already falls back to its target: the effect of the last change is seen a round trip late, so
-//! the average oscillates. gARED raises `maxp` only while the average is above the target range and
-//! rising. It lowers `maxp` only while the average is below the target range, above `min` and
-//! falling. Below `min` nothing is dropped, so a smaller `maxp` would have no effect there. `maxp`
+//! On fast long paths with few flows, Adaptive RED continues to raise `maxp` while the average is
+//! already falling back to its target. The average oscillates, because the effect of the last
+//! change is seen a round trip late. gARED raises `maxp` only while the average is above the target
+//! range and rising. It lowers `maxp` only while the average is below the target range, above `min`
+//! and falling. Below `min`, no packet is dropped, so a smaller `maxp` would have no effect. `maxp`
 //! has no lower bound, because on a fast link a suitable probability is far below 0.01.
 //!
-//! Steps, target range, upper bound and automatic parameters are those of Adaptive RED.
+//! The steps, the target range, the upper bound and the automatic parameters are the same as in
+//! Adaptive RED.
 //!
 //! Departures:
-//! - The paper does not say over which time the average rises or falls. Here the trend is from one
-//!   arrival to the next, evaluated at the point where Adaptive RED applies its rule. The other
-//!   reading, from one check to the next half a second later, was tried: it misses the short times
-//!   above `min` that a much too large `maxp` leaves, and never lowers that `maxp`.
-//! - `maxp` stays a normal number above zero, so that it can rise again.
+//! - The paper does not define the period over which the average rises or falls. Here, the trend is
+//!   taken from one arrival to the next, at the point where Adaptive RED applies its rule. The
+//!   other reading, from one check to the next half a second later, was tried. With a much too
+//!   large `maxp`, the average is above `min` only for short times. The other reading misses these
+//!   times and never lowers `maxp`.
+//! - `maxp` always stays a normal number above zero, so that it can rise again.
 
 use std::fmt;
 
@@ -30,7 +33,7 @@ use super::red::Red;
 #[derive(Debug)]
 pub struct GentleAred {
     steered: Steered,
-    /// Average at the previous arrival.
+    /// Average queue at the previous arrival.
     earlier: f64,
 }
 

@@ -1,12 +1,13 @@
-//! Queue disciplines, and queues as users write them: `red:min=5p,max=50p`.
+//! Queue disciplines. Users write a queue as text, such as `red:min=5p,max=50p`.
 //!
-//! A queue is one file in this folder and its line in the list below. Every option that takes a
-//! queue, every error that lists queues, the relay and, if tc has an equivalent, the netem backend
-//! then know the new queue.
+//! To add a queue, add a file to this folder and a line to the list below. Every option that takes
+//! a queue, every error that lists queues, the relay and, if tc has an equivalent, the netem
+//! backend then know the new queue.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `discipline.rs` | FIFO queues ([`Queue`]); any queue ([`AnyQueue`]); a kind ([`Discipline`]) |
+//! | `discipline.rs` | FIFO queues ([`Queue`]), the type of any queue ([`AnyQueue`]), and kinds of
+//! queues ([`Discipline`]) |
 //! | `scheduler.rs` | queues that choose which packet goes next ([`Scheduler`]) |
 //! | `options.rs` | parser of `name=value,...` |
 //! | `automatic_red.rs` | RED with automatic parameters, shared by two kinds |
@@ -65,8 +66,8 @@ macro_rules! queues {
         }
 
         impl QueueSpec {
-            /// Returns an empty queue for a link of this rate; `seed` seeds its random drops and
-            /// marks.
+            /// Returns an empty queue for a link of this rate. `seed` is the seed of the queue's
+            /// random drops and marks.
             pub fn build(&self, rate: Rate, seed: u64) -> AnyQueue {
                 match self {
                     $(Self::$variant(spec) => spec.build(rate, seed),)+

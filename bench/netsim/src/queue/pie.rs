@@ -1,44 +1,45 @@
 //! PIE, Proportional Integral controller Enhanced (RFC 8033).
 //!
-//! Arriving packets are dropped, or marked, with a probability `p` that follows the time packets
-//! wait. Every `tupdate`, with the wait measured now and at the last update, both in seconds:
+//! Arriving packets are dropped, or marked, with a probability `p` that depends on the packets'
+//! waiting time. Every `tupdate`, `p` is updated from the current wait and the wait at the last
+//! update, both in seconds:
 //!
 //! ```text
 //! p <- p + scale (alpha (wait - target) + beta (wait - wait before))
 //! ```
 //!
-//! `scale` shrinks with `p`: 1 for `p` of 0.1 and more, 1/2 below 0.1, 1/8 below 0.01, and so on by
-//! a factor of 4 per decade down to 1/2048 below 0.000001. The reason is that the rate of senders
-//! that halve their windows changes with the square root of `p` (RFC 8033 §4.2). While `p` is 0.1
-//! or more, one update raises it by at most 0.02 (RFC 8033 §5.5). While nothing waits, each update
-//! reduces `p` by 1/64: RFC 8033 §4.2 reduces it by 1/50 and calls 1/64 sufficient, and Linux uses
-//! 1/64.
+//! `scale` shrinks with `p`: it is 1 for `p` of 0.1 and more, 1/2 below 0.1, 1/8 below 0.01, and
+//! falls further by a factor of 4 per decade, down to 1/2048 below 0.000001. The reason is that the
+//! rate of senders that halve their windows changes with the square root of `p` (RFC 8033 §4.2).
+//! While `p` is 0.1 or more, one update raises `p` by at most 0.02 (RFC 8033 §5.5). While no
+//! packet waits, each update reduces `p` by 1/64, as in Linux. RFC 8033 §4.2 reduces `p` by 1/50
+//! and calls 1/64 sufficient.
 //!
 //! All packets pass in three cases:
-//! - for the first 150 ms after the queue was calm, which means `p` was 0 and the wait below half
-//!   the target (RFC 8033 §4.4);
-//! - while the wait is below half the target and `p` below 0.2;
+//! - for the first 150 ms after the queue was calm, which means that `p` was 0 and the wait was
+//!   below half the target (RFC 8033 §4.4);
+//! - while the wait is below half the target and `p` is below 0.2;
 //! - while at most two full packets are queued (RFC 8033 §4.1).
 //!
-//! Picks are neither too close together nor too far apart: `p` is summed since the last drop.
-//! Nothing is dropped while the sum is below 0.85, and the next packet is dropped once the sum
-//! reaches 8.5 (RFC 8033 §5.4). ECN-capable packets are marked while `p` is at most 0.1, and
-//! dropped above (RFC 8033 §5.1).
+//! Drops and marks are neither too close together nor too far apart, because `p` is summed since
+//! the last one. No packet is dropped while the sum is below 0.85, and the next packet is dropped
+//! once the sum reaches 8.5 (RFC 8033 §5.4). ECN-capable packets are marked instead while `p` is
+//! at most 0.1 (RFC 8033 §5.1).
 //!
-//! The wait is measured by time stamps, which RFC 8033 §4.3 allows besides an estimate from the
-//! dequeue rate: it is the wait of the packet whose transmission began last, and zero once nothing
-//! waits behind that packet. Linux does the same by default. The link knows the wait exactly, so an
-//! estimate of the dequeue rate would only add its error. The queue is first in, first out, so the
-//! start of each packet's transmission is known on arrival. It is kept until the updates have
-//! passed that time.
+//! The wait is measured by time stamps, which RFC 8033 §4.3 allows as an alternative to an
+//! estimate from the dequeue rate. The wait is that of the packet whose transmission began last,
+//! and zero once no packet waits behind that packet. Linux does the same by default. The link knows
+//! the wait exactly, so an estimate of the dequeue rate would only add an error. The queue is first
+//! in, first out, so the start of each packet's transmission is known on arrival. The start is
+//! stored until the updates have passed it.
 //!
 //! Departures:
-//! - The wait that lets packets pass is the latest one, as in Linux. The RFC uses the wait of the
+//! - The wait below which packets pass is the latest one, as in Linux. The RFC uses the wait at the
 //!   last update.
-//! - Above a wait of 250 ms each update adds 0.02, as in Linux and DOCSIS-PIE (RFC 8034).
-//! - The 150 ms are used up as time passes, as in the RFC. In Linux they are used up as packets
-//!   leave.
-//! - The full packet is the largest seen.
+//! - Above a wait of 250 ms, each update adds 0.02, as in Linux and DOCSIS-PIE (RFC 8034).
+//! - The allowance of 150 ms is used up as time passes, as in the RFC. In Linux, it is used up as
+//!   packets leave.
+//! - The full packet is the largest one seen.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -53,29 +54,30 @@ use super::options::{self, OptionError, on_off};
 use super::tc::{Qdisc, ecn_word};
 use crate::nanos::{nanos, whole_periods};
 
-/// RFC 8033 §4.4: length of a burst that passes.
+/// Length of a burst that passes (RFC 8033 §4.4).
 const BURST: Duration = Duration::from_millis(150);
-/// RFC 8033 §5.1: largest probability at which packets are marked instead of dropped.
+/// Largest probability at which packets are marked instead of dropped (RFC 8033 §5.1).
 const MARK_UP_TO: f64 = 0.1;
-/// RFC 8033 §4.1: probability below which nothing is dropped while the wait is below half the
-/// target.
+/// Probability below which no packet is dropped while the wait is below half the target
+/// (RFC 8033 §4.1).
 const SPARED_BELOW: f64 = 0.2;
-/// RFC 8033 §5.4: bounds of the sum of probabilities between drops.
+/// Bounds of the sum of probabilities between two drops (RFC 8033 §5.4).
 const TOO_CLOSE: f64 = 0.85;
 const TOO_FAR: f64 = 8.5;
-/// RFC 8033 §5.5: largest rise in one update, for probabilities of `RISE_CAPPED_FROM` and more.
+/// Largest rise of the probability in one update, for probabilities of at least `RISE_CAPPED_FROM`
+/// (RFC 8033 §5.5).
 const LARGEST_RISE: f64 = 0.02;
 const RISE_CAPPED_FROM: f64 = 0.1;
-/// RFC 8033 §4.2: factor applied to the probability at an update while nothing waits. The RFC's
-/// pseudocode has 0.98 and says that 1 - 1/64 is enough; Linux uses 1 - 1/64.
+/// Factor applied to the probability at an update while no packet waits (RFC 8033 §4.2). The
+/// RFC's pseudocode has 0.98 and says that 1 - 1/64 is enough. Linux uses 1 - 1/64.
 const DECAY: f64 = 1.0 - 1.0 / 64.0;
-/// Linux: wait, in seconds, above which each update adds [`LARGEST_RISE`].
+/// Wait in seconds above which each update adds [`LARGEST_RISE`], as in Linux.
 const HIGH_WAIT: f64 = 0.25;
 
 /// PIE as users write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PieSpec {
-    /// Wait to hold.
+    /// Target of the wait.
     pub target: Duration,
     /// Time between updates of the probability.
     pub tupdate: Duration,
@@ -90,8 +92,8 @@ pub struct PieSpec {
 }
 
 impl Default for PieSpec {
-    /// RFC 8033 §4: a target and updates of 15 ms, gains of 0.125 and 1.25; 1000 packets as in
-    /// Linux; ECN.
+    /// Returns the defaults: a target and updates of 15 ms, and gains of 0.125 and 1.25
+    /// (RFC 8033 §4), 1000 packets as in Linux, and ECN.
     fn default() -> Self {
         let ms = Duration::from_millis;
         Self { target: ms(15), tupdate: ms(15), limit: 1_000, alpha: 0.125, beta: 1.25, ecn: true }
@@ -122,7 +124,7 @@ impl PieSpec {
         if !(2..=1_000_000).contains(&self.limit) {
             return Err("needs a limit from 2p to 1000000p");
         }
-        // Written so that NaN fails.
+        // The condition is written so that NaN fails.
         let gains = self.alpha > 0.0 && self.alpha <= 2.0 && self.beta > 0.0 && self.beta <= 2.0;
         if !gains {
             return Err("needs values of alpha and beta above 0 and at most 2");
@@ -136,18 +138,18 @@ impl PieSpec {
 pub struct Pie {
     spec: PieSpec,
     probability: f64,
-    /// Latest measured wait, and the wait at the last update (`wait_before`), in seconds.
+    /// Latest measured wait in seconds. `wait_before` is the wait at the last update.
     wait: f64,
     wait_before: f64,
-    /// Time for which packets still pass.
+    /// Time for which the packets of a burst still pass.
     burst: Duration,
     /// Sum of the probabilities since the last drop.
     sum: f64,
-    /// Packets whose transmission had not begun at the last arrival: when it begins, and their
-    /// waits.
+    /// Packets whose transmission had not begun at the last arrival. Each entry has the start of
+    /// the transmission and the wait.
     waiting: VecDeque<(Time, Duration)>,
     next_update: Time,
-    /// Largest packet seen, in bytes, used as the full packet.
+    /// Size in bytes of the largest packet seen, which is used as the full packet.
     full: u32,
     rng: Pcg64Mcg,
 }
@@ -176,7 +178,7 @@ impl Pie {
             self.update();
             self.next_update += self.spec.tupdate;
             if self.is_at_rest() {
-                // Further updates change nothing.
+                // Further updates would change nothing.
                 self.next_update += whole_periods(self.next_update, now, self.spec.tupdate);
             }
         }

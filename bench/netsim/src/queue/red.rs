@@ -2,27 +2,28 @@
 //! avoidance", IEEE/ACM ToN 1, 1993), with the gentle extension (Floyd 2000) and ECN marks
 //! (RFC 3168 §7).
 //!
-//! The average queue is updated at every arrival and decays while the link is idle:
-//! `avg <- (1-w) avg + w q`, or on an empty queue `avg <- (1-w)^(idle/s) avg`, with `s` the time of
-//! a typical packet. Between the thresholds `pb = maxp (avg-min)/(max-min)`. Packet `k` after the
-//! last mark or drop is picked with a probability that spreads the picks evenly:
+//! The average queue is updated at every arrival and decays while the link is idle: `avg <- (1-w)
+//! avg + w q`, or, on an empty queue, `avg <- (1-w)^(idle/s) avg`, where `s` is the transmission
+//! time of a typical packet. Between the thresholds, `pb = maxp (avg-min)/(max-min)`. Packet `k`
+//! after the last mark or drop is picked with a probability that spreads the picks evenly:
 //!
 //! | | probability | gaps between picks, `n = 1/pb` |
 //! |---|---|---|
 //! | `wait=off` (1993) | `pb / (1 - (k-1) pb)` | uniform on 1..n, mean (n+1)/2 |
 //! | `wait=on` (ns-2's default) | 0 while `k pb < 1`, then `pb / (2 - k pb)` | uniform on n..2n-1, mean (3n-1)/2 |
 //!
-//! A picked packet that may carry ECN marks is marked or dropped by one of two rules, [`Marking`].
+//! A picked packet that may carry ECN marks is marked or dropped. One of two rules decides which
+//! ([`Marking`]).
 //!
 //! Departures:
 //! - Queues are counted in packets, never in bytes.
 //! - The 1993 paper's pseudocode, and ns-2 without `wait`, count the packet after a pick as packet
-//!   1; the paper's text counts from 0. The pseudocode has gaps of 1 to n-1 (mean n/2). Here gaps
+//!   1. The paper's text counts from 0. The pseudocode has gaps of 1 to n-1 (mean n/2). Here, gaps
 //!   are 1 to n, as in the text.
-//! - ns-2 spares packets that meet an empty queue, and the packet with which the average rises
-//!   above `min`. Here both can be picked.
-//! - A packet that is dropped at an empty queue leaves the link idle. The idle time before it does
-//!   not decay the average again.
+//! - ns-2 never picks a packet that meets an empty queue, or the packet with which the average
+//!   rises above `min`. Here, both can be picked.
+//! - A packet that is dropped at an empty queue leaves the link idle. The idle time before this
+//!   packet does not decay the average again.
 
 use std::fmt;
 use std::time::Duration;
@@ -36,16 +37,18 @@ use super::options::{self, OptionError, on_off};
 use super::tc::Qdisc;
 use crate::nanos::{nanos, nanos_between};
 
-/// Probability below which `mark=p` marks; from this value on it drops (ns-2 since April 2002).
+/// Probability below which `mark=p` marks packets. From this value on, packets are dropped (ns-2
+/// since April 2002).
 const MARK_BELOW: f64 = 0.1;
 
-/// Rule that decides which picked ECN-capable packets are marked; the others are dropped.
+/// Rule that decides whether a picked ECN-capable packet is marked or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::EnumString)]
 pub enum Marking {
-    /// Marks while the average is below `max` (ns-2 before April 2002).
+    /// Packets are marked while the average is below `max` (ns-2 before April 2002).
     #[strum(serialize = "avg")]
     Average,
-    /// Marks while the probability, before spreading, is below 0.1 (ns-2 since April 2002).
+    /// Packets are marked while the probability, before spreading, is below 0.1 (ns-2 since April
+    /// 2002).
     #[strum(serialize = "p")]
     Probability,
 }
@@ -53,10 +56,10 @@ pub enum Marking {
 /// RED as users write it. Queues and thresholds are in packets, including the one in transmission.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedSpec {
-    /// Average queue below which no packet is picked.
+    /// Average queue in packets below which no packet is picked.
     pub min: f64,
-    /// Average queue above which every packet is dropped. With `gentle`, the probability rises
-    /// gradually up to twice this average.
+    /// Average queue in packets above which every packet is dropped. With `gentle`, the probability
+    /// rises gradually up to twice this average.
     pub max: f64,
     /// Largest number of packets in the queue.
     pub limit: usize,
@@ -75,7 +78,8 @@ pub struct RedSpec {
 }
 
 impl Default for RedSpec {
-    /// SDC table 1: thresholds 5 and 50, weight 0.002, probability 0.1, gentle, 100 packets, ECN.
+    /// Returns the defaults of SDC table 1: thresholds 5 and 50, weight 0.002, probability 0.1,
+    /// gentle, 100 packets, and ECN.
     fn default() -> Self {
         Self {
             min: 5.0,
@@ -92,8 +96,8 @@ impl Default for RedSpec {
 }
 
 impl fmt::Display for RedSpec {
-    /// Writes `wait` and `mark` only if they differ from the default, so that texts from before
-    /// these options stay the same.
+    /// Writes `wait` and `mark` only if they differ from the default. Texts that were written
+    /// before these options existed thus stay the same.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -118,7 +122,7 @@ impl fmt::Display for RedSpec {
 
 impl RedSpec {
     fn check(self) -> Result<Self, &'static str> {
-        // Written so that NaN fails.
+        // The condition is written so that NaN fails.
         let thresholds = self.min >= 0.0 && self.max > self.min && self.max <= 1e6;
         if !thresholds {
             return Err("needs 0p <= min < max");
@@ -146,8 +150,8 @@ impl RedSpec {
         }
     }
 
-    /// Returns probability `p` after spreading, for the packet that follows `count` unpicked ones
-    /// since the last pick.
+    /// Returns probability `p` after spreading, for a packet that follows `count` packets since the
+    /// last pick.
     fn spread(&self, p: f64, count: u32) -> f64 {
         if self.wait {
             let passed = (f64::from(count) + 1.0) * p;
@@ -182,14 +186,14 @@ pub struct Red {
     aged_to: Time,
     /// Packets forwarded since the last mark or drop, or since the probability was last 0.
     count: u32,
-    /// Nanoseconds that a typical packet takes to send: the time unit of the average's decay on an
-    /// idle link.
+    /// Transmission time of a typical packet in nanoseconds. It is the time unit in which the
+    /// average decays on an idle link.
     packet_time: f64,
     rng: Pcg64Mcg,
 }
 
 impl Red {
-    /// Returns an empty queue. `packet_time` is the time that a typical packet takes to send.
+    /// Returns an empty queue. `packet_time` is the transmission time of a typical packet.
     pub fn new(spec: RedSpec, packet_time: Duration, seed: u64) -> Self {
         Self {
             spec,
@@ -211,7 +215,7 @@ impl Red {
         &self.spec
     }
 
-    /// Sets the probability at `max`, for the adaptive kinds.
+    /// Sets the probability at `max`, for the adaptive kinds of RED.
     pub(super) fn set_max_p(&mut self, max_p: f64) {
         self.spec.max_p = max_p;
     }
@@ -222,8 +226,8 @@ impl Red {
         if a.queued_packets == 0 && w < 1.0 {
             let idle = nanos_between(a.free_at.max(self.aged_to), a.now);
             let missed = idle as f64 / self.packet_time;
-            // After a long idle time nothing is left of the average; the clamp keeps the exponent
-            // in range.
+            // After a long idle time, the average has decayed to nothing. The clamp keeps the
+            // exponent in range.
             self.average *= math::exp((missed * math::ln(1.0 - w)).max(-100.0));
             self.aged_to = a.now;
         } else {
@@ -328,8 +332,8 @@ pub(super) fn red_qdisc(rate: Rate, spec: &RedSpec, packet: u32, adaptive: bool)
 
 /// Returns the burst for which tc chooses the power of two nearest to `weight`.
 ///
-/// tc takes the largest weight `W` with which this many packets, arriving at an empty queue, bring
-/// the average to `min` at most: `burst + 1 - min <= (1 - (1-W)^burst) / W` (tc-red(8), Floyd and
+/// tc takes the largest weight `W` with which this many packets, arriving at an empty queue, raise
+/// the average to at most `min`: `burst + 1 - min <= (1 - (1-W)^burst) / W` (tc-red(8), Floyd and
 /// Jacobson 1993 §6).
 fn burst(min: f64, weight: f64) -> u32 {
     let wanted = (-weight.log2()).round().clamp(1.0, 31.0);
@@ -337,7 +341,7 @@ fn burst(min: f64, weight: f64) -> u32 {
     let fits = |burst: u32, w: f64| {
         f64::from(burst) + 1.0 - min <= (1.0 - (1.0 - w).powi(burst as i32)) / w
     };
-    // The largest burst that this weight allows. The next larger weight does not allow it.
+    // This is the largest burst that the weight allows. The next larger weight does not allow it.
     (min.ceil() as u32..100_000)
         .take_while(|burst| fits(*burst, w))
         .last()

@@ -1,5 +1,5 @@
-//! Queues that schedule: they keep a link's packets, choose which packet goes next, and may drop or
-//! mark it at that time.
+//! Queues that schedule. They keep the packets of a link, choose which packet goes next, and may
+//! drop or mark a packet when they choose it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,10 +8,10 @@ use fathom_units::Time;
 
 use crate::ecn::Ecn;
 
-/// A packet as a scheduler keeps it.
+/// A packet as a scheduler stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queued {
-    /// Number of the packet, assigned by the link's owner, which keeps the packet's contents.
+    /// Number of the packet, assigned by the link's owner, which stores the packet's contents.
     pub packet: u32,
     /// Size in bytes, headers included.
     pub bytes: u32,
@@ -26,23 +26,23 @@ pub struct Queued {
 /// A queue discipline that keeps the packets waiting for a link. The packet in transmission has
 /// left the scheduler, but counts towards its limit.
 pub trait Scheduler: fmt::Debug + Send {
-    /// Adds `packet` while `in_transmission` packets (0 or 1) are being sent. Packets dropped to
-    /// make room are appended to `dropped`, as is `packet` itself if it is dropped.
+    /// Adds `packet` while `in_transmission` packets (0 or 1) are being sent. Appends the packets
+    /// that are dropped to make room to `dropped`. If `packet` itself is dropped, appends it, too.
     fn enqueue(&mut self, packet: Queued, in_transmission: usize, dropped: &mut Vec<Queued>);
 
-    /// Removes the packet to send next when the link becomes free at `now`, and returns it and
-    /// whether to mark it. Packets dropped while choosing are appended to `dropped`. Returns `None`
-    /// if no packet is left.
+    /// Removes the packet to send next when the link becomes free at `now`. Returns this packet and
+    /// whether to mark it. Appends packets that are dropped during the choice to `dropped`. Returns
+    /// `None` if no packet is left.
     fn dequeue(&mut self, now: Time, dropped: &mut Vec<Queued>) -> Option<(Queued, bool)>;
 
     /// Returns the number of waiting packets.
     fn queued_packets(&self) -> usize;
 
-    /// Returns the bytes of the waiting packets.
+    /// Returns the total bytes of the waiting packets.
     fn queued_bytes(&self) -> u64;
 }
 
-/// Packets in arrival order, and the sum of their bytes.
+/// Packets in order of arrival, and their total bytes.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     packets: VecDeque<Queued>,

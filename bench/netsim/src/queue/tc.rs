@@ -1,6 +1,6 @@
 //! Queues as qdiscs of Linux's tc.
 
-/// Returns tc's option for a queue that marks (`ecn`) or only drops (`noecn`).
+/// Returns tc's option for a queue that marks packets (`ecn`) or only drops them (`noecn`).
 pub(super) const fn ecn_word(ecn: bool) -> &'static str {
     if ecn { "ecn" } else { "noecn" }
 }
@@ -9,7 +9,7 @@ pub(super) const fn ecn_word(ecn: bool) -> &'static str {
 /// token bucket).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Qdisc {
-    /// The limit of netem itself, which counts packets, including the one in transmission.
+    /// The limit of netem itself. It counts packets, including the one in transmission.
     Netem {
         /// Limit in packets.
         limit: usize,
@@ -19,6 +19,6 @@ pub enum Qdisc {
         /// Limit in bytes.
         limit: u64,
     },
-    /// Name and options of a qdisc inside the token bucket.
+    /// A qdisc inside the token bucket, given by its name and options.
     Within(String),
 }

@@ -2,10 +2,10 @@
 //! loop around one link.
 //!
 //! Each flow sends while it has fewer packets in flight than its window allows. An answer arrives
-//! one round trip after its packet left the link (or would have left, if it had not been dropped),
-//! and says whether the packet was marked or dropped. A good answer adds `1/window` packets to the
-//! window, or one packet in slow start. A bad answer halves the window, at most once per window
-//! sent. Nothing is random.
+//! one round trip after its packet left the link, or would have left if it was dropped. The answer
+//! says whether the packet was marked or dropped. If it was neither, the window grows by `1/window`
+//! packets, or by one packet in slow start. Otherwise, the window is halved, at most once per
+//! window sent. The traffic uses no random numbers.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -59,8 +59,8 @@ pub(super) struct Load {
     /// Bytes of every packet.
     pub(super) packet: u32,
     pub(super) flows: usize,
-    /// Round trip of the first and of the last flow without queueing, in milliseconds. The other
-    /// flows are spaced evenly between them.
+    /// Round trips of the first and of the last flow without queueing, in milliseconds. The round
+    /// trips of the other flows are evenly spaced between these two.
     pub(super) round_trips: [u64; 2],
     pub(super) ecn: bool,
 }
@@ -70,7 +70,7 @@ struct Flow {
     window: f64,
     threshold: f64,
     in_flight: usize,
-    /// Answers in flight: arrival time, time at which the packet was sent, and whether the packet
+    /// Answers in transit: arrival time, time at which the packet was sent, and whether the packet
     /// was marked or dropped.
     answers: VecDeque<(Time, Time, bool)>,
     /// Time at which the window was last halved.
@@ -96,7 +96,7 @@ pub(super) struct Sources {
     load: Load,
     pub(super) link: Link,
     flows: Vec<Flow>,
-    /// Time of each flow's next answer; the first entry of a flow starts it.
+    /// Time of each flow's next answer. The first entry of a flow starts the flow.
     next: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
@@ -167,7 +167,7 @@ impl Sources {
     }
 }
 
-/// Returns mean and standard deviation.
+/// Returns the mean and the standard deviation.
 pub(super) fn moments(samples: &[f64]) -> (f64, f64) {
     let mean = samples.iter().sum::<f64>() / samples.len() as f64;
     let square = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / samples.len() as f64;
@@ -177,7 +177,7 @@ pub(super) fn moments(samples: &[f64]) -> (f64, f64) {
 /// One second.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns the time of this second.
+/// Converts seconds to a time.
 pub(super) const fn at(seconds: u64) -> Time {
     Time::from_millis(seconds * 1_000)
 }
@@ -199,10 +199,10 @@ impl Served {
         Self { link, sent: Vec::new(), dropped: Vec::new(), free: None }
     }
 
-    /// Lets `packet` arrive. Calls must be in order of time; the caller numbers the packets.
+    /// Lets `packet` arrive. Calls must be in order of time, and the caller numbers the packets.
     pub(super) fn arrive(&mut self, packet: Queued) {
-        // An event due at the moment of an arrival may run before or after it, depending on the
-        // owner. Here it runs before.
+        // If an event is due at the moment of an arrival, the owner may run it before or after the
+        // arrival. Here, it runs before.
         self.run_until(packet.arrived);
         self.link.enqueue(packet);
         let idle = self.link.is_idle();

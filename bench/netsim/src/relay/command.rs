@@ -13,23 +13,23 @@ pub const COMMANDS: &str = "rate 5Mbps, rtt 80ms, delay 40ms, loss 2%, jitter 5m
      up- (direction to the server) and with the value none; blackout 3s, hold 200ms, mtu 1250, \
      rebind, status, help";
 
-/// A command for a relay, and the channel for its answer.
+/// A command for a relay, with the channel for its answer.
 #[derive(Debug)]
 pub struct Request {
-    /// The command, without the end of its line.
+    /// Text of the command, without the end of its line.
     pub command: String,
     /// Channel that receives the answer within about 50 ms.
     pub reply: Sender<Result<Reply, CommandError>>,
 }
 
-/// Answer to a command that was understood.
+/// Answer to a command that was executed.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// The command was executed.
     Done,
-    /// Counts so far.
+    /// The user asked for the counts so far.
     Status(Box<RelayStats>),
-    /// Help on the commands.
+    /// The user asked for help on the commands.
     Help,
 }
 
@@ -45,7 +45,7 @@ pub enum CommandError {
     /// The command takes no value.
     #[error("{0}: the command takes no value; write {0}")]
     TakesNoValue(&'static str),
-    /// The value is not possible for a path.
+    /// A path cannot have this value.
     #[error("{0}")]
     Value(Invalid),
     /// The option is fixed from the start.
@@ -69,7 +69,7 @@ pub enum CommandError {
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) requests: Receiver<Request>,
-    /// Options that were set only for the direction to the server; commands without `up-` leave
-    /// them unchanged.
+    /// Options that were set only for the direction to the server. Commands without `up-` leave
+    /// these options unchanged.
     pub(super) only_up: Vec<String>,
 }

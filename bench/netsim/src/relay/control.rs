@@ -1,5 +1,5 @@
-//! Changes of a relay's path while it runs: one-line commands, as `fathom link --control` takes
-//! them.
+//! Changes of a relay's path while the relay runs, by one-line commands, as `fathom link --control`
+//! takes them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,12 +18,12 @@ use crate::path::{DirectedPath, PathEvent, PathSpec};
 /// Options that a command can change.
 const OPTIONS: [&str; 9] =
     ["rate", "delay", "loss", "jitter", "reorder", "duplicate", "corrupt", "policer", "ecn"];
-/// Largest number of events in a direction: those of the path, and those of commands that are not
-/// over.
+/// Largest number of events in a direction. It includes the events of the path, and events of
+/// commands that are not over.
 const MOST_EVENTS: usize = 64;
-/// Largest number of commands handled before datagrams are handled again.
+/// Largest number of commands that are handled before the next datagrams.
 const AT_ONCE: usize = 16;
-/// Longest blackout and hold.
+/// Length of the longest blackout or hold.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
 impl Relay {
@@ -36,7 +36,7 @@ impl Relay {
         self
     }
 
-    /// Handles the commands that have arrived.
+    /// Handles the commands that have arrived so far.
     pub(super) fn obey(&mut self, now: Duration) {
         for _ in 0..AT_ONCE {
             let Some(Ok(request)) =
@@ -45,7 +45,7 @@ impl Relay {
                 return;
             };
             let answer = self.command(&request.command, now);
-            // The sender of the command may be gone.
+            // The sender of the command may no longer exist.
             let _ = request.reply.send(answer);
         }
     }
@@ -94,7 +94,7 @@ impl Relay {
         let is_over = |old: &PathEvent| match *old {
             PathEvent::Blackout { at, lasts, every: None }
             | PathEvent::Hold { at, lasts, every: None } => at + lasts < now,
-            // Only the newest MTU applies.
+            // Only the newest MTU event applies.
             PathEvent::Mtu { at, .. } => matches!(event, PathEvent::Mtu { .. }) && at <= now,
             _ => false,
         };
@@ -168,7 +168,7 @@ impl Relay {
         Ok(Reply::Done)
     }
 
-    /// Changes the rates of all these lines, or of none.
+    /// Changes the rates of all these lines, or of none of them if one has no rate.
     fn set_rates(
         &mut self,
         lines: &[(Towards, &DirectedPath)],
@@ -199,8 +199,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Moves the departures of datagrams that had not left their link; the time behind the link
-    /// stays the same.
+    /// Updates the departures of datagrams that have not left their link. The time that they take
+    /// behind the link stays the same.
     fn reschedule(&mut self, towards: Towards, moved: &[(Time, Time)]) {
         let mut waiting = std::mem::take(&mut self.waiting).into_vec();
         let mut last = Time::ZERO;
@@ -223,7 +223,7 @@ fn change(line: &mut Line, option: &str, path: &DirectedPath, now: Duration) {
     let new = &path.impairments;
     line.impairer.change(|spec, delay| match option {
         "rtt" | "delay" => {
-            // Past steps of the RTT would otherwise override the new delay.
+            // Earlier RTT events would otherwise override the new delay.
             spec.events.retain(|event| !matches!(event, PathEvent::Rtt { at, .. } if *at <= now));
             *delay = path.delay;
         }

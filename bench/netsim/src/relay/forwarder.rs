@@ -1,5 +1,5 @@
-//! Sockets, clients, the clock and the loop: one thread that waits for datagrams, and for the times
-//! at which waiting ones go on.
+//! Sockets, clients, the clock and the loop of a relay. One thread waits for datagrams, and for the
+//! times at which waiting datagrams leave.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -23,16 +23,18 @@ use super::timing::{LATE, LineTimer, LoadMeter};
 use crate::ecn::Ecn;
 use crate::udp::Udp;
 
-/// Largest number of clients at once. Each client has a socket, and many systems allow a process
-/// 1024 files. For a further client, the client silent for longest is forgotten.
+/// Largest number of simultaneous clients. Each client has a socket, and many systems allow a
+/// process 1024 files. For a further client, the client that has been silent for longest is
+/// forgotten.
 const MOST_CLIENTS: usize = 512;
-/// Silence after which a client is forgotten, as NATs do (RFC 4787 §4.3: two minutes or more).
+/// Silence after which a client is forgotten, as a NAT forgets it (RFC 4787 §4.3: two minutes or
+/// more).
 const FORGOTTEN: Duration = Duration::from_secs(120);
-/// Largest number of bytes in transit; further datagrams are dropped and counted.
+/// Largest number of bytes in transit. Further datagrams are dropped and counted.
 pub(super) const MOST_BYTES: usize = 256 << 20;
-/// Longest sleep, which bounds how soon a request to stop is seen.
+/// Longest sleep. It limits how late a request to stop is noticed.
 const LOOK_UP: Duration = Duration::from_millis(50);
-/// Largest number of reads from a socket before others get their turn. One read has at most
+/// Largest number of reads from a socket before other sockets get their turn. One read has at most
 /// `LARGEST` bytes.
 const BATCH: usize = 32;
 const LARGEST: usize = 1 << 16;
@@ -43,7 +45,7 @@ pub enum RelayError {
     /// Listening at the address failed.
     #[error("cannot listen at {0}: {1}; choose another address or a free port")]
     Listen(SocketAddr, io::Error),
-    /// The server's address is the relay's own, so datagrams for the server would come back to the
+    /// The server's address is the relay's own. Datagrams for the server would come back to the
     /// relay for ever.
     #[error("the relay itself listens at {0}; name the address of the server")]
     Itself(SocketAddr),
@@ -55,7 +57,7 @@ pub enum RelayError {
     Open(SocketAddr, io::Error),
 }
 
-/// Opens a socket towards the server, from a free port.
+/// Opens a socket towards the server, with a free local port.
 fn towards(to: SocketAddr) -> Result<Udp, RelayError> {
     let any: SocketAddr = if to.is_ipv4() {
         (Ipv4Addr::UNSPECIFIED, 0).into()
@@ -64,7 +66,7 @@ fn towards(to: SocketAddr) -> Result<Udp, RelayError> {
     };
     let open = || {
         let io = UdpSocket::bind(any)?;
-        // The socket receives only the server's datagrams.
+        // The socket receives only datagrams from the server.
         io.connect(to)?;
         Udp::new(io)
     };
@@ -77,7 +79,7 @@ fn no_file_left(e: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error())).contains(&e.raw_os_error())
 }
 
-/// Socket at which the clients of one server send.
+/// Socket to which the clients of one server send.
 struct Entrance {
     listen: Udp,
     to: SocketAddr,
@@ -91,28 +93,29 @@ struct Client {
     last_heard: Time,
     /// Time since which the client's socket towards the server has not been empty.
     full_since: Option<Time>,
-    /// Number of short-header datagrams that the client has sent to the server, counted only as far
-    /// as needed.
+    /// Number of short-header datagrams that the client has sent to the server. It is counted only
+    /// as far as needed.
     short: u8,
 }
 
-/// Number of the short-header datagram that leaves from another port, if clients are rebound right
-/// after their handshake. By then the server has confirmed the handshake, and a response is in
-/// transit.
+/// Number of the short-header datagram that leaves from a new port, if clients are rebound right
+/// after their handshake. At this datagram, the server has confirmed the handshake, and a response
+/// is in transit.
 const REBOUND: u8 = 3;
 
-/// Returns whether a packet has a short header, and so follows the handshake (RFC 8999 §5.2).
+/// Returns whether a packet has a short header and therefore follows the handshake
+/// (RFC 8999 §5.2).
 fn is_short(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first & 0x80 == 0)
 }
 
-/// A datagram in transit. Ordered by time, then by arrival.
+/// A datagram in transit. Datagrams are ordered by time, and then by arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Waiting {
     pub(super) at: Time,
     order: u64,
     pub(super) towards: Towards,
-    /// Time at which the datagram came in. `out` is the time at which it leaves the link.
+    /// Time at which the datagram came in. `out` is the time at which the datagram leaves the link.
     arrived: Time,
     pub(super) out: Time,
     client: Place,
@@ -121,7 +124,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Returns the memory used by a datagram of `bytes` bytes.
+    /// Returns the memory in bytes that a datagram of `bytes` bytes uses.
     pub(super) const fn cost(bytes: usize) -> usize {
         size_of::<Self>() + bytes
     }
@@ -130,7 +133,7 @@ impl Waiting {
 /// A datagram that passes through a relay.
 #[derive(Clone, Copy, Debug)]
 pub struct Passing<'a> {
-    /// Time at which the datagram came in, since the relay's start.
+    /// Time at which the datagram came in, measured from the relay's start.
     pub at: Duration,
     /// Whether the datagram goes to the server.
     pub to_server: bool,
@@ -142,8 +145,8 @@ pub struct Passing<'a> {
     pub ecn: u8,
     /// UDP payload of the incoming datagram.
     pub contents: &'a [u8],
-    /// Time since the relay's start at which the datagram goes on, perhaps corrupted; `None` if the
-    /// line dropped it.
+    /// Time since the relay's start at which the datagram is forwarded, possibly corrupted; `None`
+    /// if the line dropped it.
     pub leaves: Option<Duration>,
 }
 
@@ -152,9 +155,9 @@ type Tap = Box<dyn FnMut(&Passing<'_>) + Send>;
 
 /// Clock of a relay.
 enum Clock {
-    /// Wall clock, with the time at which the relay began.
+    /// The wall clock, with the time at which the relay began.
     Wall(Instant),
-    /// Milliseconds set by a test.
+    /// A number of milliseconds that a test sets.
     #[cfg(test)]
     Hand(std::sync::Arc<std::sync::atomic::AtomicU64>),
 }
@@ -178,7 +181,7 @@ pub struct Relay {
     pub(super) control: Option<Control>,
     pub(super) stats: RelayStats,
     tap: Option<Tap>,
-    /// Largest number of clients at once.
+    /// Largest number of simultaneous clients.
     most: usize,
     buffer: [Vec<u8>; 1],
 }
@@ -191,24 +194,24 @@ impl Entrance {
         Ok(Self { listen: bound, to, full_since: None })
     }
 
-    /// Returns whether this entrance receives what is sent to `to`.
+    /// Returns whether this entrance receives datagrams that are sent to `to`.
     fn receives(&self, to: SocketAddr) -> io::Result<bool> {
         let at = self.listen.io().local_addr()?;
-        // The unspecified address as a destination means this host's loopback.
+        // As a destination, the unspecified address means this host's loopback.
         let target = match to.ip() {
             ip if !ip.is_unspecified() => ip.to_canonical(),
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         };
         let listens = at.ip().to_canonical();
-        // Only addresses of this host can be bound. A socket at [::] also receives IPv4.
+        // Only addresses of this host can be bound. A socket at [::] also receives IPv4 datagrams.
         let here =
             || UdpSocket::bind((target, 0)).is_ok() && (listens.is_ipv6() || target.is_ipv4());
         Ok(at.port() == to.port() && (listens == target || listens.is_unspecified() && here()))
     }
 }
 
-/// Checks that no server's address is that of an entrance.
+/// Checks that no server has the address of an entrance.
 fn no_loop(entrances: &[Entrance]) -> Result<(), RelayError> {
     for Entrance { to, .. } in entrances {
         for entrance in entrances {
@@ -233,9 +236,9 @@ impl std::fmt::Debug for Relay {
 impl Relay {
     /// Listens for clients of the server at `to`. The relay's time begins now.
     ///
-    /// # Errors
-    /// Returns an error if the address is taken, is not of this host, or is the server's.
-    // A relay works in real time.
+    /// Returns an error if the address is taken, if it does not belong to this host, or if it is
+    /// the server's.
+    // A relay works in real time, so it reads the wall clock.
     #[allow(clippy::disallowed_methods)]
     pub fn bind(listen: SocketAddr, to: SocketAddr, spec: RelaySpec) -> Result<Self, RelayError> {
         let entrances = vec![Entrance::open(listen, to)?];
@@ -268,18 +271,19 @@ impl Relay {
         })
     }
 
-    /// Also listens at another address, for clients of another server that share the links.
+    /// Also listens at another address, for clients of another server. These clients share the
+    /// links.
     ///
-    /// # Errors
-    /// Returns an error if the address is taken, is not of this host, or is a server's.
+    /// Returns an error if the address is taken, if it does not belong to this host, or if it is a
+    /// server's.
     pub fn also(mut self, listen: SocketAddr, to: SocketAddr) -> Result<Self, RelayError> {
         self.entrances.push(Entrance::open(listen, to)?);
         no_loop(&self.entrances)?;
         Ok(self)
     }
 
-    /// Shows every datagram to `tap` when its departure is decided: as it comes in, or as it leaves
-    /// a scheduling queue.
+    /// Shows every datagram to `tap` when its departure is decided. This happens when the datagram
+    /// comes in, or when it leaves a scheduling queue.
     #[must_use]
     pub fn tapped(mut self, tap: impl FnMut(&Passing<'_>) + Send + 'static) -> Self {
         self.tap = Some(Box::new(tap));
@@ -294,7 +298,7 @@ impl Relay {
         self.address_of(0)
     }
 
-    /// Returns the address for clients of the server with this number: 0 is the server of
+    /// Returns the address for clients of the server with this number. Number 0 is the server of
     /// [`Relay::bind`].
     ///
     /// # Errors
@@ -320,12 +324,11 @@ impl Relay {
         }
     }
 
-    /// Relays until `stop` is set or the time `until` is reached. `look` is called about 20 times a
-    /// second. Datagrams still in transit at the end are lost.
+    /// Relays datagrams until `stop` is set or the time `until` is reached. Calls `look` about 20
+    /// times a second. Datagrams that are still in transit at the end are lost.
     ///
-    /// # Errors
-    /// Returns an error if a socket cannot be opened or waited for. Datagrams that cannot be sent
-    /// are dropped and counted, as in a network.
+    /// Returns an error if opening a socket or waiting for sockets fails. Datagrams that cannot be
+    /// sent are dropped and counted, as in a network.
     pub fn run(
         &mut self,
         stop: &AtomicBool,
@@ -365,8 +368,8 @@ impl Relay {
         }
     }
 
-    /// Returns the time since the start.
-    // A relay works in real time.
+    /// Returns the time since the relay's start.
+    // A relay works in real time, so it reads the wall clock.
     #[allow(clippy::disallowed_methods)]
     fn now(&self) -> Duration {
         match &self.clock {
@@ -376,7 +379,7 @@ impl Relay {
         }
     }
 
-    /// Sleeps until a datagram comes in or goes on, and reads the incoming ones.
+    /// Sleeps until a datagram comes in or has to be forwarded. Then reads the incoming datagrams.
     fn wait(&mut self, now: Duration, until: Option<Duration>) -> Result<(), RelayError> {
         let due = self.waiting.peek().map(|Reverse(next)| next.at);
         let [down, up] = [&self.down, &self.up].map(Line::next_departure);
@@ -385,15 +388,15 @@ impl Relay {
         let sleep = times.into_iter().flatten().min().unwrap_or(now).saturating_sub(now);
         let timeout =
             Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
-        // Clients come first: reading from them neither adds nor removes clients, so their numbers
-        // stay valid until all have been read.
+        // Read from the clients first. This neither adds nor removes clients, so their numbers stay
+        // valid until all clients have been read.
         let sockets =
             self.clients.iter().map(|c| &c.socket).chain(self.entrances.iter().map(|e| &e.listen));
         let mut polled: Vec<PollFd<'_>> =
             sockets.map(|s| PollFd::new(s.io(), PollFlags::IN)).collect();
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // More files than the process may have open now: its limit was lowered.
+            // More files are open than the process may have now, because its limit was lowered.
             Err(rustix::io::Errno::INVAL) if self.remove_oldest() => return Ok(()),
             Err(e) => return Err(RelayError::Wait(e.into())),
         }
@@ -459,8 +462,8 @@ impl Relay {
                     self.remove_oldest();
                 }
                 let to = self.entrances[at.0].to;
-                // If no more files can be opened, the client silent for longest makes room, as at
-                // the limit of clients.
+                // If no more files can be opened, the client that has been silent for longest makes
+                // room, as at the limit of clients.
                 let socket = loop {
                     match towards(to) {
                         Ok(socket) => break socket,
@@ -524,8 +527,8 @@ impl Relay {
         }
     }
 
-    /// Schedules the copies of a datagram after its line has decided, and shows the datagram to the
-    /// observer.
+    /// Schedules the copies of a datagram after its line has decided on it. Also shows the datagram
+    /// to the observer.
     pub(super) fn go_on(&mut self, passage: Passage, copies: Copies, datagram: &[u8]) {
         let Passage { towards, client, ecn, at } = passage;
         if let Some(tap) = &mut self.tap {
@@ -594,11 +597,11 @@ impl Relay {
                 (Towards::Server, Some(client)) => {
                     self.clients[*client].socket.send(entrance.to, ecn, &next.contents)
                 }
-                // The client was forgotten meanwhile.
+                // The client was forgotten in the meantime.
                 (Towards::Server, None) => Ok(()),
             };
-            // A refused connection means that nobody listens at the other end, which is not the
-            // relay's error.
+            // A refused connection means that no program listens at the other end, which is not an
+            // error of the relay.
             let full = matches!(&sent, Err(e) if e.kind() != io::ErrorKind::ConnectionRefused);
             self.stats.overrun += u64::from(full);
         }
@@ -639,7 +642,8 @@ impl Relay {
         }
     }
 
-    /// Forgets the client that has been silent for longest. Returns whether there was one.
+    /// Forgets the client that has been silent for longest. Returns `false` if there are no
+    /// clients.
     fn remove_oldest(&mut self) -> bool {
         let oldest = (0..self.clients.len()).min_by_key(|n| self.clients[*n].last_heard);
         oldest.map(|oldest| self.remove(oldest)).is_some()

@@ -1,13 +1,15 @@
-//! Datagrams that wait in a line: for the choice of its queue, or until later ones have passed.
+//! Datagrams that wait in a line until the line's queue chooses them, or until later datagrams have
+//! passed.
 
 use super::passage::{Passage, Place, Towards};
 
-/// A datagram that waits.
+/// A datagram that waits in a line.
 #[derive(Debug)]
 pub(super) struct Waits {
     pub(super) passage: Passage,
     pub(super) contents: Vec<u8>,
-    /// Whether the datagram is lost: it leaves the queue as others do, but arrives nowhere.
+    /// Whether the datagram is lost. A lost datagram leaves the queue as usual, but does not
+    /// arrive.
     pub(super) lost: bool,
 }
 
@@ -19,12 +21,12 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Returns the number that the next kept datagram will get.
+    /// Returns the number that the next stored datagram will get.
     pub(super) fn next_number(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.datagrams.len() as u32)
     }
 
-    /// Keeps a datagram and returns its number.
+    /// Stores a datagram and returns its number.
     pub(super) fn keep(&mut self, passage: Passage, contents: &[u8]) -> u32 {
         if let Some(number) = self.free.pop() {
             let kept = &mut self.datagrams[number as usize];
@@ -36,7 +38,7 @@ impl Held {
         self.datagrams.len() as u32 - 1
     }
 
-    /// Removes and returns a datagram. Its storage is borrowed until [`Held::store`].
+    /// Removes and returns a datagram. The caller must give its storage back by [`Held::store`].
     pub(super) fn take(&mut self, number: u32) -> Waits {
         self.free.push(number);
         let kept = &mut self.datagrams[number as usize];
@@ -49,9 +51,9 @@ impl Held {
         self.datagrams[number as usize].contents = contents;
     }
 
-    /// Marks all datagrams on their way to this client as lost.
+    /// Marks all datagrams in transit to this client as lost.
     pub(super) fn lose_those_to(&mut self, client: Place) {
-        // Free numbers are marked as well; the mark is reset when a number is reused.
+        // Free numbers are marked, too. The mark is reset when a number is reused.
         for kept in &mut self.datagrams {
             kept.lost |= kept.passage.towards == Towards::Client && kept.passage.client == client;
         }

@@ -1,4 +1,4 @@
-//! One direction of a relay: decides on each datagram. Its times are those of the relay.
+//! One direction of a relay, which decides on each datagram. Its times are those of the relay.
 
 use fathom_units::Time;
 
@@ -7,7 +7,7 @@ use crate::link::{Link, LinkStats, Verdict};
 use crate::path::{Departure, DirectedPath, Impairer, ImpairmentCounts, Leaving};
 use crate::sim::WIRE_OVERHEAD;
 
-/// A datagram that arrives.
+/// A copy of a datagram that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// Time of arrival.
@@ -16,11 +16,11 @@ pub struct Copy {
     pub out: Time,
     /// ECN field on arrival.
     pub ecn: Option<Ecn>,
-    /// Number of the payload bit that is changed.
+    /// Number of the payload bit that the line changed; `None` for an intact copy.
     pub flip: Option<u32>,
 }
 
-/// Copies of a datagram that arrive: none if it was dropped, two if it was duplicated.
+/// Copies of a datagram that arrive: none if the datagram was dropped, two if it was duplicated.
 pub type Copies = [Option<Copy>; 2];
 
 /// A datagram that comes in at a line.
@@ -39,19 +39,20 @@ pub struct Incoming {
 /// Counts of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineStats {
-    /// Counts before and behind the link, including all datagrams that came in (`arrived`).
+    /// Counts before and behind the link, including the number of all datagrams that came in
+    /// (`arrived`).
     pub impairments: ImpairmentCounts,
     /// Datagrams dropped by the queue.
     pub dropped: u64,
     /// Datagrams marked by the queue.
     pub marked: u64,
-    /// Datagrams sent on, duplicates included.
+    /// Datagrams forwarded, including duplicates.
     pub forwarded: u64,
-    /// UDP payload of the datagrams sent on, in bytes.
+    /// Total UDP payload in bytes of the forwarded datagrams.
     pub bytes: u64,
 }
 
-/// One direction with its state. Pure: the caller supplies the time.
+/// One direction with its state. It has no clock, so the caller supplies the time.
 #[derive(Debug)]
 pub struct Line {
     pub(super) impairer: Impairer,
@@ -76,8 +77,8 @@ impl Line {
     }
 
     /// Decides on a datagram that comes in at `now` at a line whose queue does not schedule
-    /// ([`Line::schedules`]). Returns its copies; `None` if it waits until later ones have
-    /// passed, and [`Line::depart`] returns it then.
+    /// ([`Line::schedules`]). Returns the copies of the datagram. Returns `None` if the datagram
+    /// waits until later datagrams have passed; [`Line::depart`] then returns it.
     pub fn arrive(&mut self, now: Time, incoming: Incoming) -> Option<Copies> {
         let Some(ecn) = self.enter(now, &incoming) else { return Some([None; 2]) };
         let verdict = match &mut self.link {
@@ -91,16 +92,16 @@ impl Line {
         self.behind_link(out, mark, Incoming { ecn, ..incoming })
     }
 
-    /// Enters a datagram. Returns its ECN field from here on; `None` if it is dropped before the
-    /// link.
+    /// Enters a datagram into the line. Returns its ECN field from here on; `None` if it is dropped
+    /// before the link.
     pub(super) fn enter(&mut self, now: Time, incoming: &Incoming) -> Option<Option<Ecn>> {
         let payload = incoming.payload;
         self.impairer.enter(now, payload, payload + WIRE_OVERHEAD).ok()?;
         Some(self.impairer.ecn(incoming.ecn))
     }
 
-    /// Returns the copies of a datagram whose last bit leaves the link at `out`; `None` if it waits
-    /// until later ones have passed.
+    /// Returns the copies of a datagram whose last bit leaves the link at `out`; `None` if the
+    /// datagram waits until later datagrams have passed.
     pub(super) fn behind_link(&mut self, out: Time, mark: bool, sent: Incoming) -> Option<Copies> {
         self.stats.marked += u64::from(mark);
         let Incoming { number, payload, flow, ecn } = sent;

@@ -1,11 +1,11 @@
-//! The lab's links in real time: a relay between UDP sockets of this host that delays, queues,
+//! The lab's links in real time: a relay between UDP sockets of this host. It delays, queues,
 //! drops, reorders, duplicates and corrupts datagrams. It needs no privileges and no kernel
 //! modules.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `line.rs` | one direction: a pure state machine with the links and queues of virtual time |
-//! | `scheduled.rs` | lines whose queue schedules, so that a datagram's fate is known later |
+//! | `scheduled.rs` | lines whose queue schedules, and which therefore decide on a datagram later |
 //! | `passage.rs` | a datagram's passage: its direction, its client and its ECN field |
 //! | `held.rs` | datagrams that wait in a line |
 //! | `rebindings.rs` | times at which clients get new ports |
@@ -16,7 +16,7 @@
 //! | `forwarder.rs` | sockets, clients, the clock, the loop |
 //!
 //! Each client gets its own socket towards the server, as behind a NAT. ECN codepoints pass
-//! through, and queues that mark set CE.
+//! unchanged, except that queues may set CE.
 
 mod command;
 mod control;
@@ -39,15 +39,15 @@ pub use timing::{LATE, LineTiming, RelayLimit, RelayLoad};
 
 use crate::path::{DirectedPath, PathEvent};
 
-/// Effects of a relay on both directions.
+/// Effects of a relay on datagrams in both directions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RelaySpec {
-    /// Server to client.
+    /// Direction from server to client.
     pub down: DirectedPath,
-    /// Client to server.
+    /// Direction from client to server.
     pub up: DirectedPath,
-    /// Events of both directions, in addition to each direction's own: blackouts, MTU, RTT,
-    /// rebindings. Changes of a link's rate belong to the link.
+    /// Events of both directions, in addition to each direction's own events: blackouts, MTU, RTT,
+    /// rebindings. Changes of a link's rate are events of the link.
     pub events: Vec<PathEvent>,
     /// Seed of all random numbers.
     pub seed: u64,

@@ -1,5 +1,5 @@
-//! Every option of a path, in virtual time and in the relay: the same packets arrive at the same
-//! times, and the option's counter counts them.
+//! Tests of every option of a path, in virtual time and in the relay: the same packets arrive at
+//! the same times, and the option's counter counts them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use crate::path::{DirectedPath, Impairer, ImpairmentCounts, PathSpec};
 use crate::sim::{Agent, Arrived, Executor, Group, Path, WIRE_OVERHEAD, Wire};
 
 const SEED: u64 = 5;
-/// Number of datagrams, one per millisecond, and their payload: 9.8 Mbps with headers.
+/// Number of datagrams, which are sent one per millisecond, and their payload in bytes. Together
+/// they take 9.8 Mbps including headers.
 const DATAGRAMS: u32 = 2_000;
 const PAYLOAD: u32 = 1_200;
 
-/// Arriving datagrams: time, number, ECN field.
+/// Arriving datagrams: time, number and ECN field of each.
 type Arrivals = Vec<(Time, u32, u8)>;
 
 #[derive(Debug, PartialEq)]
@@ -55,8 +56,8 @@ fn in_relay(path: &DirectedPath) -> Run {
     let mut line = Line::new(path.clone(), SEED);
     let mut arrivals = Vec::new();
     let mut note = |number: u32, copies: super::Copies| {
-        // A corrupted datagram fails its receiver's checks; in virtual time an agent's corrupted
-        // packet is dropped at once.
+        // A corrupted datagram fails the checks of its receiver. In virtual time, an agent's
+        // corrupted packet is dropped at once.
         let whole = copies.into_iter().flatten().filter(|copy| copy.flip.is_none());
         arrivals.extend(whole.map(|copy| (copy.at, number, ecn_bits(copy.ecn))));
     };
@@ -125,7 +126,8 @@ fn in_virtual_time(path: &DirectedPath) -> Run {
     Run::new(std::mem::take(&mut *arrivals.lock()), counts, stats.dropped, stats.marked)
 }
 
-/// An option, one of its values, and its required effect on a run compared with a run without it.
+/// An option, one of its values, and the required effect on a run, compared with a run without the
+/// option.
 struct Row {
     option: &'static str,
     value: &'static str,
@@ -138,7 +140,7 @@ const fn row(option: &'static str, value: &'static str, does: fn(&Run, &Run) -> 
 
 fn near(count: u64, part: f64) -> bool {
     let n = f64::from(DATAGRAMS);
-    // Five deviations of a binomial.
+    // Five deviations of the binomial distribution.
     (count as f64 - n * part).abs() < 5.0 * (n * part * (1.0 - part)).sqrt()
 }
 
@@ -230,7 +232,7 @@ fn spec(option: &str, value: &str) -> PathSpec {
         PathSpec { rate: Some("20Mbps".into()), rtt: Some("20ms".into()), ..PathSpec::default() };
     match option {
         "event" => spec.events.push(value.into()),
-        // A rate at which the link is full, so that a queue builds up.
+        // At this rate, the link is full, so that a queue builds up.
         "queue" | "up-queue" => spec.rate = Some("8Mbps".into()),
         "trace" => spec.rate = None,
         "up-trace" => {}
@@ -246,8 +248,8 @@ fn spec(option: &str, value: &str) -> PathSpec {
     spec
 }
 
-/// Returns the run of one direction, after checking that it is the same in the relay and in virtual
-/// time.
+/// Returns the run of one direction. First checks that the run is the same in the relay and in
+/// virtual time.
 fn run(spec: &PathSpec, up: bool) -> Run {
     let path = spec.check().unwrap_or_else(|e| panic!("{spec:?}: {e}"));
     let path = if up { path.up } else { path.down };
@@ -284,7 +286,7 @@ fn every_path_option_acts_alike_in_relay_and_simulation() {
             let spec = spec(&up, value);
             let said = run(&spec, true);
             assert!(does(&said, &base), "{up} {value}: {:?}", said.counts);
-            // The option does not change the other direction.
+            // The option must not change the other direction.
             let mut without = spec.clone();
             *without.field(&up).expect("the option") = None;
             assert_eq!(run(&spec, false), run(&without, false), "{up} {value}");
@@ -298,7 +300,7 @@ fn parity_test_covers_every_path_option() {
     for option in PathSpec::OPTIONS {
         assert!(rows.contains(option.strip_prefix("up-").unwrap_or(option)), "no row for {option}");
     }
-    // Rebindings exist only in the relay: they do not change how packets are forwarded.
+    // Rebindings exist only in the relay, because they do not change how packets are forwarded.
     for event in ["blackout", "hold", "mtu", "rate", "up-rate", "rtt"] {
         let is = |row: &&Row| row.option == "event" && row.value.split(':').next() == Some(event);
         assert!(ROWS.iter().any(|row| is(&row)), "no row for {event}");

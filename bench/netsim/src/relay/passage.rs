@@ -8,17 +8,17 @@ use quinn_udp::EcnCodepoint;
 use crate::ecn::Ecn;
 use crate::hash::StableHash;
 
-/// Number of a client's entrance, and the client's address.
+/// A client, identified by the number of its entrance and by its address.
 pub(super) type Place = (usize, SocketAddr);
 
-/// End to which a datagram goes.
+/// End towards which a datagram travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Towards {
     Client,
     Server,
 }
 
-/// A datagram on its way into or through a line.
+/// A datagram in a line, or on its way into it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passage {
     pub(super) towards: Towards,
@@ -28,7 +28,7 @@ pub(super) struct Passage {
     pub(super) at: Duration,
 }
 
-/// Returns a client as a flow number.
+/// Converts a client to a flow number.
 pub(super) fn flow_of((entrance, client): Place) -> u64 {
     let mut hash = StableHash::default();
     hash.add(entrance as u64);
@@ -43,7 +43,7 @@ pub(super) fn flow_of((entrance, client): Place) -> u64 {
     hash.value()
 }
 
-/// Returns an ECN codepoint as the links and queues know it.
+/// Converts an ECN codepoint to the type of links and queues.
 pub(super) const fn field(ecn: EcnCodepoint) -> Ecn {
     match ecn {
         EcnCodepoint::Ect0 => Ecn::Ect0,

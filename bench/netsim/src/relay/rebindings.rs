@@ -1,18 +1,18 @@
-//! Rebindings: times at which a relay's clients get new ports. They are the only events that do not
-//! belong to a line.
+//! Rebindings: times at which a relay's clients get new ports. Only these events do not belong to a
+//! line.
 
 use std::time::Duration;
 
 use crate::path::PathEvent;
 
-/// Future rebindings.
+/// Rebindings that have not taken place yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rebindings {
-    /// Rebindings of all clients, in order of time.
+    /// Times of the rebindings of all clients, in order.
     at: Vec<Duration>,
-    /// Number of rebindings in `at` that are over.
+    /// Number of rebindings in `at` that have taken place.
     done: usize,
-    /// Whether each client is rebound separately, when its handshake is over.
+    /// Whether each client is also rebound separately, when its handshake is over.
     after_handshake: bool,
 }
 
@@ -26,7 +26,7 @@ impl Rebindings {
         Self { at, done: 0, after_handshake: events.contains(&PathEvent::RebindAfterHandshake) }
     }
 
-    /// Returns whether a rebinding is due that has not been reported.
+    /// Returns whether a rebinding is due that has not been reported yet.
     pub(super) fn is_due(&mut self, now: Duration) -> bool {
         let before = self.done;
         self.done = self.at.partition_point(|at| *at <= now);

@@ -1,5 +1,5 @@
-//! Lines whose queue schedules. The next datagram is known only when the link becomes free, so a
-//! datagram waits with the relay until then.
+//! Lines whose queue schedules. The next datagram is known only when the link becomes free, so the
+//! relay stores a datagram until then.
 
 use fathom_units::Time;
 
@@ -17,9 +17,9 @@ impl Line {
         self.link.as_ref().is_some_and(|link| link.schedules())
     }
 
-    /// Enters a datagram that comes in at `now`. Call [`Line::depart`] up to `now`
-    /// first. Returns whether the datagram waits in the queue; if not, it was dropped before the
-    /// link.
+    /// Enters a datagram that comes in at `now`. Before this call, call [`Line::depart`] up to
+    /// `now`. Returns whether the datagram waits in the queue. If it does not, it was dropped
+    /// before the link.
     pub fn enqueue(&mut self, now: Time, incoming: Incoming) -> bool {
         let Some(ecn) = self.enter(now, &incoming) else { return false };
         let Incoming { number, payload, flow, .. } = incoming;
@@ -43,8 +43,8 @@ impl Line {
     }
 
     /// Returns a datagram that left the scheduling queue by `now`, or that waited behind the link
-    /// until later ones had passed, and its copies. A dropped datagram has no copies. Call it until
-    /// it returns `None`.
+    /// until later ones had passed, and its copies. A dropped datagram has no copies. Call this
+    /// function until it returns `None`.
     pub fn depart(&mut self, now: Time) -> Option<(u32, Copies)> {
         loop {
             if let Some((packet, departure)) = self.impairer.take_released(now) {
@@ -92,8 +92,8 @@ impl Relay {
         self.depart_due(now);
     }
 
-    /// Forwards the datagrams that left the queues of scheduling lines by `now`, or have waited
-    /// long enough for later ones.
+    /// Forwards the datagrams of scheduling lines that left the queue by `now`, or that have waited
+    /// long enough for later datagrams.
     pub(super) fn depart_due(&mut self, now: Time) {
         for towards in [Towards::Client, Towards::Server] {
             while let Some((number, copies)) = self.line(towards).depart(now) {

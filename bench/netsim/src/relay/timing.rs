@@ -1,4 +1,4 @@
-//! Delays of datagrams through a relay, and how late the machine makes them.
+//! Delays of datagrams in a relay, and the lateness that the machine adds.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,28 +9,29 @@ use hdrhistogram::Histogram;
 use crate::kernel::{CpuTime, ReceiveDrops};
 
 /// Lateness above which a datagram counts as late when it left or was read. On an idle machine,
-/// sleeping costs less (docs/paths.md: 98% within it).
+/// waking from sleep takes less time (docs/paths.md: 98% of wakeups).
 pub const LATE: Duration = Duration::from_millis(1);
-/// Longest time distinguished, in microseconds: 10 minutes.
+/// Longest time that is distinguished, in microseconds: 10 minutes.
 const LONGEST: u64 = 600_000_000;
-/// Time between reads of the kernel's counts, which take longer the more sockets the system has.
+/// Time between two reads of the kernel's counts. Reading takes longer the more sockets the system
+/// has.
 const READ_COUNTS: Duration = Duration::from_secs(10);
-/// Fraction of late datagrams, and fraction of a core's time used or waited for (`BUSY_PART`),
-/// above which the relay counts as the limit.
+/// Fraction of late datagrams above which the relay counts as the limit. `BUSY_PART` is the
+/// corresponding fraction of a core's time that the relay used or waited for.
 const LATE_PART: f64 = 0.01;
 const BUSY_PART: f64 = 0.85;
 
-/// Times of the datagrams sent on in one direction.
+/// Times of the forwarded datagrams of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineTiming {
     /// Datagrams that left.
     pub sent: u64,
-    /// Median of the time from reading to leaving: queue, propagation delay, the path's other
+    /// Median of the time between reading and leaving: queue, propagation delay, the path's other
     /// effects, and lateness.
     pub delay_p50: Duration,
-    /// 95th percentile of this time.
+    /// 95th percentile of the time between reading and leaving.
     pub delay_p95: Duration,
-    /// Maximum of this time.
+    /// Maximum of the time between reading and leaving.
     pub delay_max: Duration,
     /// Datagrams that left more than [`LATE`] after their time.
     pub late: u64,
@@ -80,7 +81,7 @@ impl LineTimer {
     }
 }
 
-/// Resources of the machine that a relay needed.
+/// Resources of the machine that a relay used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayLoad {
     /// Time for which the relay ran.
@@ -92,14 +93,13 @@ pub struct RelayLoad {
     pub unread: Option<u64>,
     /// Datagrams that were read.
     pub read: u64,
-    /// Datagrams read from sockets that had not been empty for more than [`LATE`], and so may have
-    /// waited this long.
+    /// Datagrams read from sockets that had not been empty for more than [`LATE`]. Such datagrams
+    /// may have waited this long.
     pub read_late: u64,
 }
 
 impl RelayLoad {
-    /// Returns the fraction of time in which the thread ran, or could have run but had no core,
-    /// from 0 to 1.
+    /// Returns the fraction of time, from 0 to 1, in which the thread ran or waited for a core.
     pub fn busy(&self) -> f64 {
         let busy = self.cpu.ran + self.cpu.waited.unwrap_or_default();
         if self.wall.is_zero() {
@@ -110,7 +110,7 @@ impl RelayLoad {
     }
 }
 
-/// Recorder of a [`RelayLoad`], used by the thread that relays.
+/// Recorder of a [`RelayLoad`], used by the relay's thread.
 #[derive(Debug, Default)]
 pub(super) struct LoadMeter {
     began: Option<(Duration, CpuTime)>,
@@ -133,7 +133,7 @@ impl LoadMeter {
     }
 }
 
-/// Reason why a relay, instead of the path it emulates, determined rates and delays.
+/// Reason why a relay, rather than the path that it emulates, determined rates and delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RelayLimit {
     /// Datagrams left late.
@@ -145,18 +145,18 @@ pub enum RelayLimit {
     },
     /// Datagrams waited before they were read.
     ReadLate {
-        /// Fraction of these datagrams, from 0 to 1.
+        /// Fraction of datagrams that may have waited, from 0 to 1.
         part: f64,
     },
     /// The kernel dropped datagrams before they were read.
     Unread(u64),
     /// The relay itself dropped datagrams.
     Overrun(u64),
-    /// The thread used, or waited for, nearly a whole core.
+    /// The relay's thread used, or waited for, nearly a whole core.
     Busy {
-        /// CPU time, as a fraction of the time.
+        /// CPU time of the thread as a fraction of the elapsed time.
         ran: f64,
-        /// Time waiting for a core, as a fraction of the time.
+        /// Time in which the thread waited for a core, as a fraction of the elapsed time.
         waited: f64,
     },
 }
@@ -198,8 +198,8 @@ impl fmt::Display for RelayLimit {
     }
 }
 
-/// Returns the reasons why a relay did not emulate its path accurately, from its counts. Empty if
-/// there are none.
+/// Returns the reasons why a relay did not emulate its path accurately, derived from its counts.
+/// The result is empty if there are no such reasons.
 pub(super) fn limits(lines: [LineTiming; 2], load: &RelayLoad, overrun: u64) -> Vec<RelayLimit> {
     let part = |count: u64, all: u64| if all > 0 { count as f64 / all as f64 } else { 0.0 };
     let sent = lines.iter().map(|line| line.sent).sum();

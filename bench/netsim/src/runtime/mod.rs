@@ -5,7 +5,7 @@
 //! | `sim.rs` | the simulation |
 //! | `tokio.rs` | tokio, with the kernel's sockets; feature `tokio-sockets` |
 //!
-//! quinn and noq have such traits of their own; `crate::adapters` implements those.
+//! quinn and noq have their own traits for this purpose. `crate::adapters` implements them.
 
 mod sim;
 #[cfg(feature = "tokio-sockets")]
@@ -26,7 +26,7 @@ use crate::ecn::Ecn;
 /// Largest number of buffers that one call of [`UdpSocket::poll_receive`] fills.
 pub const RECEIVE_BATCH: usize = 8;
 
-/// Clock, timers and tasks.
+/// Clock, timers and tasks of a stack.
 pub trait Runtime: Send + Sync + 'static {
     /// Returns the current time.
     fn now(&self) -> Instant;
@@ -38,13 +38,13 @@ pub trait Runtime: Send + Sync + 'static {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
 }
 
-/// A timer, which one task waits for.
+/// A timer for which one task waits.
 pub trait Timer: Send {
-    /// Moves the deadline. The task that waits continues to wait.
+    /// Moves the deadline. A task that waits for the timer continues to wait.
     fn reset(self: Pin<&mut Self>, at: Instant);
 
-    /// Returns ready once the deadline has passed. Until then, the task of `cx` is woken at the
-    /// deadline.
+    /// Returns `Ready` once the deadline has passed. Before that, arranges that the task of `cx` is
+    /// woken at the deadline.
     fn poll_expired(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()>;
 }
 
@@ -56,19 +56,19 @@ pub trait UdpSocket: Send + Sync + 'static {
     /// Returns an error if the system does not report the address.
     fn local_address(&self) -> io::Result<SocketAddr>;
 
-    /// Sends a batch in one call.
+    /// Sends a batch of datagrams in one call.
     ///
     /// # Errors
     /// Returns [`io::ErrorKind::WouldBlock`] if the socket has no room. After any other error, the
     /// batch is lost.
     fn try_send(&self, batch: &Transmit<'_>) -> io::Result<()>;
 
-    /// Returns a handle with which one task waits for room.
+    /// Returns a handle with which one task waits for room in the send buffer.
     fn wait_writable(self: Arc<Self>) -> Box<dyn WaitWritable>;
 
     /// Fills buffers with datagrams that have arrived, at most [`RECEIVE_BATCH`] of them, and
-    /// describes each in `metas`. Returns the number of filled buffers. If nothing has arrived, the
-    /// task of `cx` is woken at the next datagram.
+    /// describes each buffer in `metas`. Returns the number of filled buffers. If no datagram has
+    /// arrived, the task of `cx` is woken by the next one.
     ///
     /// # Errors
     /// Returns an error that the system reports about an earlier datagram.
@@ -88,9 +88,9 @@ pub trait UdpSocket: Send + Sync + 'static {
     }
 }
 
-/// Waits for room in a socket's send buffer, for one task.
+/// A wait for room in a socket's send buffer, for one task.
 pub trait WaitWritable: Send {
-    /// Returns ready when the socket may have room.
+    /// Returns `Ready` when the socket may have room.
     ///
     /// # Errors
     /// Returns an error if the socket cannot be used any more.
@@ -102,29 +102,29 @@ pub trait WaitWritable: Send {
 pub struct Transmit<'a> {
     /// Address of the receiver.
     pub to: SocketAddr,
-    /// Address to send from, if the socket has several.
+    /// Address from which the datagrams are sent, if the socket has several addresses.
     pub from: Option<IpAddr>,
     /// ECN field.
     pub ecn: Option<Ecn>,
-    /// UDP payloads, one after the other.
+    /// UDP payloads, one after another.
     pub contents: &'a [u8],
-    /// Size of each payload in bytes except the last, which may be smaller. `None` for one
+    /// Size in bytes of each payload except the last one, which may be smaller. `None` for a single
     /// datagram.
     pub segment: Option<usize>,
 }
 
-/// Description of a filled receive buffer. Its datagrams have the same sender.
+/// Description of a filled receive buffer. All datagrams in the buffer have the same sender.
 #[derive(Clone, Copy, Debug)]
 pub struct RecvMeta {
     /// Bytes in the buffer.
     pub len: usize,
-    /// Size of each UDP payload in bytes except the last, which may be smaller.
+    /// Size in bytes of each UDP payload except the last one, which may be smaller.
     pub segment: usize,
     /// ECN field on arrival.
     pub ecn: Option<Ecn>,
     /// Address of the sender.
     pub from: SocketAddr,
-    /// Address to which the datagrams were sent, if the socket has several.
+    /// Address to which the datagrams were sent, if the socket has several addresses.
     pub to: Option<IpAddr>,
 }
 

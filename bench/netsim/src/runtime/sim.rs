@@ -70,7 +70,8 @@ impl UdpSocket for SimSocket {
     }
 }
 
-/// Always ready: the virtual network has no send buffer, because queues are in its links.
+/// A wait that is always over, because the virtual network has no send buffer: its queues are in
+/// the links.
 struct AlwaysWritable;
 
 impl WaitWritable for AlwaysWritable {

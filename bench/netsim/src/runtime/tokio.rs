@@ -1,4 +1,5 @@
-//! tokio as a runtime, with the kernel's sockets: batches in one system call (GSO, GRO) and ECN.
+//! tokio as a runtime, with the kernel's sockets. Supports batches in one system call (GSO, GRO)
+//! and ECN.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -99,8 +100,8 @@ impl UdpSocket for TokioSocket {
             ready!(self.io.poll_recv_ready(cx))?;
             let mut receive =
                 || self.state.recv((&self.io).into(), &mut buffers[..room], &mut received[..room]);
-            // After an error, which may be about an earlier datagram, the socket is still usable.
-            // tokio waits again if nothing has arrived.
+            // After an error, which may concern an earlier datagram, the socket is still usable.
+            // tokio waits again if no datagram has arrived.
             let Ok(count) = self.io.try_io(Interest::READABLE, &mut receive) else { continue };
             for (meta, received) in metas.iter_mut().zip(&received[..count]) {
                 *meta = describe(received);
@@ -128,8 +129,8 @@ fn describe(received: &quinn_udp::RecvMeta) -> RecvMeta {
     }
 }
 
-/// A task's wait for room. `wait` starts a wait; `current` is the one in progress. Each wait uses
-/// the same allocation.
+/// A task's wait for room. `wait` starts a wait, and `current` is the wait in progress. All waits
+/// use the same allocation.
 struct Waiting<W, F> {
     wait: W,
     current: Pin<Box<Option<F>>>,

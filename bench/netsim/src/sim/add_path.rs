@@ -9,9 +9,10 @@ use crate::link::Link;
 use crate::path::{CheckedPath, DirectedPath, Impairer};
 use crate::queue::DropTail;
 
-/// Rate of a link that only carries impairments: packets do not wait for each other.
+/// Rate of a link that exists only for its impairments. At this rate, packets do not wait for each
+/// other.
 const FREE: Rate = Rate::from_bits_per_sec(100_000_000_000);
-/// Queue of such a link, in packets.
+/// Queue in packets of a link that exists only for its impairments.
 const NEVER_FULL: usize = 1_000_000;
 
 impl SimHandle {
@@ -19,7 +20,7 @@ impl SimHandle {
     /// and from client to server, for a [`Group`](super::Group).
     ///
     /// `seed` is the seed of all randomness of the path: queues, trace models, loss, jitter. If the
-    /// path has a range of RTTs, its flows have the smallest; add the difference with
+    /// path has a range of RTTs, its flows have the smallest RTT. Add the difference with
     /// [`SimHandle::add_flow_with_delays`].
     pub fn add_path(&self, path: &CheckedPath, seed: u64) -> (Path, Path) {
         (

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// Port of every address until a client is rebound.
+/// Port of every address. Only a rebinding changes a client's port.
 pub(super) const PORT: u16 = 443;
 /// Returns the address at which the server of `flow` answers.
 pub fn server_address(flow: u32) -> SocketAddr {

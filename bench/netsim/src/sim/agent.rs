@@ -1,8 +1,8 @@
-//! Agents: traffic sources inside the network instead of in tasks.
+//! Agents: traffic sources that are part of the network rather than tasks.
 //!
-//! A packet or timer of an agent is a function call, without a task to wake or a socket to read.
-//! Thousands of background flows need this. An agent's packet may count more bytes on the wire than
-//! it stores.
+//! An agent handles each packet and each timer in a function call, without a task to wake or a
+//! socket to read. This makes thousands of background flows possible. An agent's packet may count
+//! more bytes on the wire than it stores.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::direction::Direction;
 use super::handle::SimHandle;
 use super::network::{AgentId, GroupId, Local};
 
-/// A timer for deadlines that are reset on nearly every packet, mostly to a later time.
+/// A timer for deadlines that are reset on nearly every packet, mostly to later times.
 ///
-/// A reset to a later time only records the deadline. The call already scheduled reschedules itself
-/// if it comes early, as the timers of tasks do.
+/// A reset to a later time only records the deadline. If the call that is already scheduled comes
+/// early, it reschedules itself, like the timers of tasks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AgentTimer {
     deadline: Option<Time>,
@@ -25,8 +25,7 @@ pub struct AgentTimer {
 }
 
 impl AgentTimer {
-    /// Sets the deadline, or clears it with `None`. `timer` identifies the timer in the agent's
-    /// calls.
+    /// Sets the deadline; `None` clears it. `timer` identifies the timer in the agent's calls.
     pub fn set(&mut self, wire: &mut Wire<'_>, timer: u32, deadline: Option<Time>) {
         self.deadline = deadline;
         self.arm(wire, timer);
@@ -46,7 +45,7 @@ impl AgentTimer {
         }
     }
 
-    /// Returns whether the timer is due when its call arrives, and clears it if so.
+    /// Returns whether the timer is due when its call arrives. Clears the timer if it is due.
     pub fn due(&mut self, wire: &mut Wire<'_>, timer: u32) -> bool {
         let now = wire.now();
         if self.queued != Some(now) {
@@ -67,7 +66,7 @@ impl Core {
         self.with_agent(id, |agent, wire| agent.on_timer(wire, timer));
     }
 
-    /// Delivers a packet of an agent's flow. The packet's storage is free again after the call.
+    /// Delivers a packet of an agent's flow. After this call, the packet's storage is free again.
     pub(crate) fn deliver_to_agent(&mut self, packet: u32, to: Local) {
         let p = &mut self.net.packets[packet as usize];
         let (down, ecn) = (p.direction == Direction::Down, p.ecn);
@@ -75,7 +74,8 @@ impl Core {
         self.with_agent(to.agent, |agent, net| {
             agent.on_packet(net, Arrived { index: to.index, down, ecn, body: &body });
         });
-        // Returned to its place, so that the next packet there needs no new storage.
+        // The buffer returns to its slot, so that the next packet in this slot needs no new
+        // storage.
         self.net.packets[packet as usize].data = body;
         self.net.release(packet);
     }
@@ -97,7 +97,7 @@ impl SimHandle {
         AgentId(core.agents.len() as u16 - 1)
     }
 
-    /// Adds a flow as [`SimHandle::add_flow`] does, but with both ends at the agent; `index` is the
+    /// Adds a flow like [`SimHandle::add_flow`], but with both ends at the agent. `index` is the
     /// agent's own number for the flow.
     pub fn add_agent_flow(&self, agent: AgentId, index: u32, group: GroupId, rtt: Duration) -> u32 {
         let flow = self.add_flow_with_delays(group, rtt, Duration::ZERO);
@@ -105,7 +105,7 @@ impl SimHandle {
         flow
     }
 
-    /// Moves both ends of the flow to the agent from now on; `index` is the agent's own number for
+    /// Moves both ends of the flow to the agent from now on. `index` is the agent's own number for
     /// the flow.
     pub fn give_flow(&self, flow: u32, agent: AgentId, index: u32) {
         self.core().net.give_to(flow, Local { agent, index });

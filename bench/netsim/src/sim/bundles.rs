@@ -1,11 +1,11 @@
-//! Bundles of a sender's datagrams, as a host hands them to its network card at once (generic
-//! segmentation offload, GSO). They enter the first link back to back.
+//! Bundles of datagrams that a host hands to its network card at once (generic segmentation
+//! offload, GSO). The datagrams of a bundle enter the first link back to back.
 //!
-//! As in Linux's GSO, all datagrams of a bundle but the last have one size. A smaller datagram ends
-//! its bundle, and a larger one ends the bundle before it. A datagram below 1200 bytes, such as an
-//! acknowledgement, opens no bundle and leaves at once. A bundle leaves when it is full, and at the
-//! latest `within` after its first datagram: Linux's TCP bundles the data of one millisecond
-//! (`tcp_tso_autosize`, `sk_pacing_shift`).
+//! As in Linux's GSO, all datagrams of a bundle except the last one have the same size. A smaller
+//! datagram ends its bundle, and a larger datagram ends the bundle before it. A datagram below 1200
+//! bytes, such as an acknowledgement, opens no bundle and leaves at once. A bundle leaves when it
+//! is full, or at the latest `within` after its first datagram. Linux's TCP bundles the data of one
+//! millisecond (`tcp_tso_autosize`, `sk_pacing_shift`).
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use super::core::{Core, Event};
 use super::handle::SimHandle;
 use super::open_bundles::Bundle;
 
-/// Size of the smallest datagram that waits for others: the smallest full datagram of QUIC
-/// (RFC 9000 §14.1).
+/// Size in bytes of the smallest datagram that waits for further datagrams. It is the smallest full
+/// datagram of QUIC (RFC 9000 §14.1).
 const FULL: usize = 1_200;
 
 impl SimHandle {
     /// Makes the datagrams of stacks leave in bundles from now on. A bundle has at most `most`
-    /// datagrams and leaves at most `within` after its first.
+    /// datagrams and leaves at most `within` after its first datagram.
     pub fn bundle_datagrams(&self, most: usize, within: Duration) {
         let bundles = &mut self.core().bundles;
         (bundles.most, bundles.within) = (most, within);
@@ -75,7 +75,7 @@ impl Core {
         for packet in packets.drain(..) {
             self.set_off(packet);
         }
-        // The storage is kept for the next bundle.
+        // Keep the storage for the next bundle.
         self.bundles.open[place].packets = packets;
     }
 }

@@ -25,13 +25,13 @@ pub(crate) enum Event {
     Agent(AgentId, u32),
     /// A link with a scheduling queue has sent a packet.
     LinkFree(LinkId),
-    /// Packets behind a link may have waited long enough for later ones to pass.
+    /// Packets behind a link may have waited long enough for later packets to pass.
     Release(LinkId),
     /// A sender's bundle may have waited long enough.
     Bundle(u32),
 }
 
-/// All state that time advances, behind one lock.
+/// All state that the advance of time changes, behind one lock.
 pub(crate) struct Core {
     pub(crate) now: Time,
     pub(crate) events: EventQueue<Event>,
@@ -47,13 +47,13 @@ pub(crate) struct Core {
 
 #[cfg(not(feature = "real-time"))]
 impl Core {
-    /// Never called, because no hop exists.
+    /// This function is never called, because no hop exists.
     pub(crate) fn send_to_kernel(&mut self, _packet: u32, _hop: usize) {}
 }
 
 impl Core {
-    /// Schedules `event` at `at`, but never in the past. Events at the same time keep the order of
-    /// scheduling.
+    /// Schedules `event` at `at`, or now if `at` is past. Events at the same time keep the order in
+    /// which they were scheduled.
     pub(crate) fn schedule(&mut self, at: Time, event: Event) {
         self.events.push(at.max(self.now), event);
     }
@@ -63,7 +63,7 @@ impl Core {
         self.events.next_time()
     }
 
-    /// Handles the next event; returns the task to wake.
+    /// Handles the next event. Returns the task to wake.
     pub(crate) fn dispatch(&mut self) -> Option<Waker> {
         let (at, event) = self.events.pop()?;
         debug_assert!(at >= self.now, "time ran backwards");
@@ -95,7 +95,7 @@ impl Core {
 /// A packet that reached its receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {
-    /// The agent's own number of the flow.
+    /// The agent's own number for the flow.
     pub index: u32,
     /// Whether the packet came from the group's server to its client.
     pub down: bool,
@@ -105,11 +105,12 @@ pub struct Arrived<'a> {
     pub body: &'a [u8],
 }
 
-/// A traffic source inside the network, called when something happens to it.
+/// A traffic source that is part of the network. The simulation calls it for each of its packets
+/// and timers.
 pub trait Agent: Send {
     /// Handles a packet of one of the agent's flows.
     fn on_packet(&mut self, wire: &mut Wire<'_>, packet: Arrived<'_>);
-    /// Handles a timer call that the agent scheduled. Stale calls arrive too (see
+    /// Handles a timer call that the agent scheduled. Outdated calls also arrive (see
     /// [`AgentTimer::due`](super::AgentTimer::due)).
     fn on_timer(&mut self, wire: &mut Wire<'_>, timer: u32);
 }
@@ -126,8 +127,8 @@ impl Wire<'_> {
         self.core.now
     }
 
-    /// Sends a packet of network flow `flow` that counts `wire` bytes, headers included, and stores
-    /// `body`.
+    /// Sends a packet of network flow `flow`. The packet counts `wire` bytes, including headers,
+    /// and stores `body`.
     pub fn send(&mut self, down: bool, flow: u32, ecn: Option<Ecn>, wire: u32, body: &[u8]) {
         self.core.send_sized(down, flow, ecn, wire, body);
     }

@@ -3,8 +3,8 @@
 /// Direction of a packet on its flow's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// Client to server.
+    /// From client to server.
     Up,
-    /// Server to client.
+    /// From server to client.
     Down,
 }

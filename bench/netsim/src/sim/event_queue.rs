@@ -1,25 +1,26 @@
 //! The event queue of the simulation: a calendar queue.
 //!
-//! With one heap of tens of thousands of events, each operation costs a few cache misses: a fifth
-//! of the CPU time of a 2.5 Gbps run. Here the next second is divided into days (buckets). Events
-//! of a day are stored unsorted, and a day is sorted when it begins. Later events wait in a heap
-//! and move to their day once it is near.
+//! With a single heap of tens of thousands of events, each operation takes a few cache misses,
+//! which is a fifth of the CPU time of a 2.5 Gbps run. Here, the next second is divided into days
+//! (buckets). The events of a day are stored unsorted and sorted when the day begins. Later events
+//! wait in a heap and move to their day once it is near.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fathom_units::Time;
 
-/// Length of a day: 2^17 ns (0.13 ms). About 80 events at 2.5 Gbps, mostly none at 10 Mbps.
+/// Length of a day as a power of two: 2^17 ns (0.13 ms). A day has about 80 events at 2.5 Gbps, and
+/// mostly none at 10 Mbps.
 const DAY: u32 = 17;
-/// Number of near days: 1.07 s, longer than most timers that fire.
+/// Number of near days. They cover 1.07 s, longer than most timers that expire.
 const NEAR: usize = 8_192;
 const WORD: usize = u64::BITS as usize;
 
-/// Time, sequence number, event.
+/// An entry of the queue: time, sequence number, event.
 type Entry<E> = (Time, u64, E);
 
-/// Returns the day of a time.
+/// Returns the day to which a time belongs.
 const fn day_of(at: Time) -> u64 {
     at.as_nanos() >> DAY
 }
@@ -28,17 +29,18 @@ const fn day_of(at: Time) -> u64 {
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
     entered: u64,
-    /// The current day. No event of another day is due before its events.
+    /// Number of the current day. Its events are due before the events of all other days.
     day: u64,
-    /// Events of the current day, the latest first.
+    /// Events of the current day, sorted with the latest first.
     today: Vec<Entry<E>>,
-    /// Near days after the current one, each at its number modulo [`NEAR`].
+    /// Events of the near days after the current one. The index of a day is its number modulo
+    /// [`NEAR`].
     near: Vec<Vec<Entry<E>>>,
-    /// Bit set of the near days that have events.
+    /// Bit set of the near days with events.
     busy: Vec<u64>,
     /// Events of later days.
     later: BinaryHeap<Reverse<Entry<E>>>,
-    /// Storage of past days, for reuse.
+    /// Storage of past days, kept for reuse.
     spare: Vec<Vec<Entry<E>>>,
 }
 
@@ -127,8 +129,8 @@ impl<E: Ord> EventQueue<E> {
     /// Returns the number of days until the next near day with events.
     fn ahead(&self) -> Option<u64> {
         let from = (self.day as usize + 1) % NEAR;
-        // The word in which the search begins comes twice: first from the starting bit on, and at
-        // the end the bits before it.
+        // The word in which the search begins is examined twice: first from the starting bit on,
+        // and at the end before this bit.
         let words = (0..=NEAR / WORD).map(|n| {
             let word = (from / WORD + n) % (NEAR / WORD);
             let bits = self.busy[word];

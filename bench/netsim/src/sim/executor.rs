@@ -17,7 +17,7 @@ use super::network::Network;
 use super::open_bundles::Bundles;
 use super::timers::Timers;
 
-/// Puts its task back on the run queue, at most once.
+/// A waker that puts its task back on the run queue, at most once.
 struct TaskWaker {
     id: usize,
     queued: AtomicBool,
@@ -51,13 +51,13 @@ struct TaskSlot {
     waker: Waker,
 }
 
-/// Reason why a run ended.
+/// Reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
     /// [`SimHandle::stop`] was called.
     #[error("the run was stopped")]
     Stopped,
-    /// No event is left. If a task is not finished, it waits for something that never comes.
+    /// No event is left. A task that is not finished waits for something that never happens.
     #[error("no event is left in the simulation")]
     Idle,
     /// The time limit was reached.
@@ -68,13 +68,13 @@ pub enum Ended {
     Interrupted,
 }
 
-/// Owner of the tasks; runs them on the calling thread.
+/// Executor of the simulation. It owns the tasks and runs them on the calling thread.
 pub struct Executor {
     sim: SimHandle,
     tasks: Vec<TaskSlot>,
     free: Vec<usize>,
-    /// Entries of the run queue in progress, taken in one go to lock once per batch and not per
-    /// task.
+    /// Batch of entries from the run queue. It is taken at once, so that the lock is taken once per
+    /// batch and not once per task.
     batch: VecDeque<usize>,
     /// Flag that ends the run from outside.
     interrupt: Option<Arc<AtomicBool>>,
@@ -88,7 +88,7 @@ impl Default for Executor {
 
 impl Executor {
     /// Creates an empty simulation at time zero.
-    // The stacks require `Instant`s; only differences from this arbitrary base are ever used.
+    // The stacks require `Instant`s. Only differences from this arbitrary base are ever used.
     #[allow(clippy::disallowed_methods)]
     pub fn new() -> Self {
         let core = Core {
@@ -113,7 +113,7 @@ impl Executor {
         Self { sim, tasks: Vec::new(), free: Vec::new(), batch: VecDeque::new(), interrupt: None }
     }
 
-    /// Makes a run end soon after this flag is set, even if events are left.
+    /// Makes a run end soon after this flag is set, even if events remain.
     pub fn interrupt_on(&mut self, flag: Arc<AtomicBool>) {
         self.interrupt = Some(flag);
     }
@@ -132,11 +132,11 @@ impl Executor {
         self.run_with(&mut None, limit)
     }
 
-    /// Runs until `future` completes, and returns its output. Tasks that are not finished by then
-    /// continue in the next run. The future may borrow, and need not be `Send`.
+    /// Runs until `future` completes, and returns its output. Unfinished tasks continue in the next
+    /// run. The future may borrow, and need not be `Send`.
     ///
-    /// # Errors
-    /// Returns how the run ended if it ended earlier, as [`Executor::run`] does.
+    /// Returns the reason for the end of the run if it ended before `future` completed, as
+    /// [`Executor::run`] does.
     pub fn block_on<T>(
         &mut self,
         future: impl Future<Output = T>,
@@ -145,8 +145,8 @@ impl Executor {
         self.drive(future, |executor, main| executor.run_with(main, limit))
     }
 
-    /// Calls `run` with `future` as the main task. Returns its output, or how the run ended without
-    /// it.
+    /// Calls `run` with `future` as the main task. Returns the output of `future`, or the reason
+    /// why the run ended without it.
     pub(crate) fn drive<T>(
         &mut self,
         future: impl Future<Output = T>,
@@ -175,8 +175,8 @@ impl Executor {
         self.sim.core().real.is_none()
     }
 
-    /// Returns the time of the next event, for a loop that advances another clock beside this one;
-    /// `None` if no event is left. Tasks that are ready may add earlier events.
+    /// Returns the time of the next event, or `None` if no event is left. This is for a loop that
+    /// advances another clock together with this one. Tasks that are ready may add earlier events.
     pub fn next_event(&self) -> Option<Time> {
         self.sim.core().next_event()
     }
@@ -189,8 +189,8 @@ impl Executor {
             || !self.sim.0.ready.lock().is_empty()
     }
 
-    /// Polls the tasks; returns how the run ended if it was stopped or interrupted, or if `main` is
-    /// complete.
+    /// Polls the tasks. Returns the reason for the end of the run if it was stopped or interrupted,
+    /// or if `main` is complete.
     pub(crate) fn poll_tasks_and_flags(
         &mut self,
         main: &mut Option<MainTask<'_>>,
@@ -212,8 +212,9 @@ impl Executor {
         }
     }
 
-    /// Advances virtual time to the next event, which is handled, or only to `until` if the event is
-    /// later. Returns how the run ended if there is no time to advance to, or none before `limit`.
+    /// Advances virtual time to the next event and handles this event. If the event is later than
+    /// `until`, advances only to `until`. Returns the reason for the end of the run if there is no
+    /// such time, or none before `limit`.
     pub(crate) fn advance(&self, until: Option<Time>, limit: Time) -> Option<Ended> {
         let mut core = self.sim.core();
         let due = core.next_event().filter(|at| until.is_none_or(|until| *at <= until));
@@ -251,7 +252,7 @@ impl Executor {
         }
     }
 
-    /// Puts a new task on the run queue; returns what wakes it.
+    /// Puts a new task on the run queue. Returns the waker of the task.
     fn add_to_run_queue(&self, id: usize) -> Arc<TaskWaker> {
         let ready = Arc::clone(&self.sim.0.ready);
         ready.lock().push_back(id);
@@ -282,12 +283,12 @@ impl Executor {
             }
             let slot = &mut self.tasks[id];
             slot.handle.queued.store(false, Ordering::Relaxed);
-            // A finished task may still be woken by a waker that was kept.
+            // A waker that was kept may still wake a finished task.
             let Some(task) = slot.task.as_mut() else { continue };
             if task.as_mut().poll(&mut Context::from_waker(&slot.waker)) == Poll::Ready(()) {
                 slot.task = None;
-                // The next task in this slot gets a fresh handle, so old wakers cannot reach it:
-                // they only queue the id, which causes one poll without effect.
+                // The next task in this slot gets a new handle, so old wakers cannot reach it. They
+                // only queue the id, which causes one poll without effect.
                 self.free.push(id);
             }
         }
@@ -296,8 +297,8 @@ impl Executor {
 
 impl Drop for Executor {
     fn drop(&mut self) {
-        // Tasks hold the simulation and the simulation holds wakers: this breaks the cycle. A
-        // task's destructor may spawn or wake.
+        // Tasks hold the simulation, and the simulation holds wakers. This breaks the cycle. The
+        // destructor of a task may spawn or wake tasks.
         self.tasks.clear();
         self.sim.0.spawned.lock().clear();
         let mut core = self.sim.core();

@@ -1,5 +1,5 @@
-//! Counts of a flow's datagrams by span of time: its whole life, from the end of the warm-up on,
-//! and its start.
+//! Counts of a flow's datagrams over three spans of time: the whole life of the flow, the time
+//! after the warm-up, and the start of the flow.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use fathom_units::Time;
 
 /// Datagrams that a flow's server sent, and their fate. If the flow counts its client's datagrams
-/// ([`SimHandle::count_client`](super::SimHandle::count_client)), those of the client.
+/// ([`SimHandle::count_client`](super::SimHandle::count_client)), all fields refer to the client's
+/// datagrams instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
     /// Datagrams sent.
@@ -16,8 +17,8 @@ pub struct FlowCounts {
     pub dropped: u64,
     /// Sent datagrams that impairments dropped.
     pub impaired: u64,
-    /// UDP payload in bytes that reached the other end. For an agent's packets, the counted bytes
-    /// beyond IP and UDP headers.
+    /// Bytes of UDP payload that reached the other end. For an agent's packets, the counted bytes
+    /// minus IP and UDP headers.
     pub delivered: u64,
 }
 
@@ -37,24 +38,24 @@ impl AddAssign for FlowCounts {
     }
 }
 
-/// First part of a flow's life, which [`FlowSpans::start_up`] counts: five seconds from the opening
-/// of its connection. Slow start doubles the window each round trip, so five seconds allow ten
-/// doublings at round trips of up to 0.5 s.
+/// Length of the start of a flow, which [`FlowSpans::start_up`] counts: five seconds from the
+/// opening of its connection. Slow start doubles the window in each round trip, so five seconds
+/// allow ten doublings at round trips of up to 0.5 s.
 pub const START_UP: Duration = Duration::from_secs(5);
 
 /// Counts of one flow over three spans of time.
 ///
-/// A datagram belongs to a span by the time at which it was sent, even if it is lost later, so that
-/// no more datagrams can be lost than were sent. Bytes belong to a span by the time at which they
+/// A datagram belongs to a span by the time at which it was sent, even if it is lost later. Thus,
+/// no span has more lost than sent datagrams. Bytes belong to a span by the time at which they
 /// arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowSpans {
-    /// Over the whole life of the flow.
+    /// Counts over the whole life of the flow.
     pub whole: FlowCounts,
-    /// From the end of the warm-up on, as set by
+    /// Counts since the end of the warm-up, as set by
     /// [`SimHandle::count_from`](super::SimHandle::count_from).
     pub counted: FlowCounts,
-    /// Over the first [`START_UP`] of the flow, whatever the warm-up.
+    /// Counts over the first [`START_UP`] of the flow, whatever the warm-up is.
     pub start_up: FlowCounts,
 }
 
@@ -67,8 +68,7 @@ impl AddAssign for FlowSpans {
 }
 
 impl FlowSpans {
-    /// Counts something that belongs to time `at` of a flow that began at `began`, if counting
-    /// begins at `from`.
+    /// Counts an event at time `at` of a flow that began at `began`, if counting begins at `from`.
     pub(super) fn count(
         &mut self,
         (began, from): (Time, Time),

@@ -14,8 +14,8 @@ use crate::link::{Purpose, Verdict};
 use crate::path::{Departure, Leaving};
 
 impl Core {
-    /// Sends one datagram of a stack into the network, through this socket. As in a real network, a
-    /// datagram without a receiver vanishes.
+    /// Sends one datagram of a stack into the network through this socket. As in a real network, a
+    /// datagram without a receiver is lost.
     pub(crate) fn send(
         &mut self,
         socket: SocketId,
@@ -38,7 +38,7 @@ impl Core {
         }
     }
 
-    /// Sends an agent's packet into the network. The packet counts `wire` bytes, headers included,
+    /// Sends an agent's packet into the network. The packet counts `wire` bytes, including headers,
     /// whatever it stores.
     pub(crate) fn send_sized(
         &mut self,
@@ -89,15 +89,15 @@ impl Core {
         let (path, first, _) = self.net.way(p);
         let wait = first + self.net.wait(p);
         if wait.is_zero() && !path.hops.is_empty() {
-            // Without a delay before the first link the packet enters it at once: a drop there
-            // wakes no task.
+            // Without a delay before the first link, the packet enters the link at once. A drop at
+            // this link wakes no task.
             self.enter_link(index);
         } else {
             self.schedule(self.now + wait, Event::Packet(index));
         }
     }
 
-    /// Handles a packet that reaches its next link or its receiver; returns the task to wake.
+    /// Handles a packet that reaches its next link or its receiver. Returns the task to wake.
     pub(crate) fn packet_arrives(&mut self, index: u32) -> Option<Waker> {
         let p = &self.net.packets[index as usize];
         let flow = &mut self.net.flows[p.flow as usize];
@@ -139,7 +139,7 @@ impl Core {
         note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.payload());
     }
 
-    /// Delivers a packet to the stack behind a socket; returns the task to wake.
+    /// Delivers a packet to the stack behind a socket. Returns the task to wake.
     pub(crate) fn deliver_to_stack(&mut self, index: u32, socket: u16) -> Option<Waker> {
         self.arrived(index, SocketId(socket));
         let socket = &mut self.net.sockets[usize::from(socket)];
@@ -186,7 +186,7 @@ impl Core {
         self.leave_link(index, link, out);
     }
 
-    /// Handles a packet whose last bit leaves a link at `out`, now or later.
+    /// Handles a packet whose last bit leaves a link at `out`, which may be in the future.
     pub(crate) fn leave_link(&mut self, index: u32, link: LinkId, out: Time) {
         let net = &mut self.net;
         let p = &mut net.packets[index as usize];
@@ -216,7 +216,7 @@ impl Core {
         }
     }
 
-    /// Forwards packets that waited behind a link until later ones had passed.
+    /// Forwards packets that waited behind a link until later packets had passed.
     pub(crate) fn release_waiting(&mut self, link: LinkId) {
         let place = usize::from(link.0);
         while let Some((packet, departure)) =
@@ -224,7 +224,7 @@ impl Core {
         {
             self.depart(packet.number, link, departure);
         }
-        // One event is enough for all waiting packets: each release schedules the next one.
+        // One event is enough for all waiting packets, because each release schedules the next one.
         if let Some(at) =
             self.net.impairers[place].as_ref().and_then(|impairer| impairer.next_release())
             && self.net.releases[place] != at
@@ -245,8 +245,8 @@ impl Core {
         if let Some(bit) = departure.flip {
             match p.data.get_mut(bit as usize / 8) {
                 Some(byte) if net.flows[p.flow as usize].local.is_none() => *byte ^= 1 << (bit % 8),
-                // The stored bytes of an agent's packet are not a datagram, so a flipped bit counts
-                // as found by a checksum.
+                // The stored bytes of an agent's packet are not a datagram, so a checksum is
+                // assumed to have detected the flipped bit.
                 _ => return net.impair_packet(index),
             }
         }

@@ -22,13 +22,13 @@ pub(super) struct SimInner {
     pub(super) spawned: Mutex<Vec<Task>>,
     pub(super) any_spawned: AtomicBool,
     pub(super) stop: AtomicBool,
-    /// The core's `now` in nanoseconds, readable without its lock, because stacks ask for the time
-    /// several times per packet.
+    /// The core's `now` in nanoseconds. It can be read without the core's lock, because stacks ask
+    /// for the time several times per packet.
     pub(super) clock: AtomicU64,
 }
 
-/// A handle to the simulation: clock, timers, tasks and sockets. It is the runtime of the stacks
-/// and cheap to clone.
+/// A handle to the simulation: clock, timers, tasks and sockets. It is the runtime of the stacks,
+/// and cloning it is cheap.
 #[derive(Clone)]
 pub struct SimHandle(pub(super) Arc<SimInner>);
 
@@ -48,7 +48,7 @@ impl SimHandle {
         Time::from_nanos(self.0.clock.load(Ordering::Relaxed))
     }
 
-    /// Sets the time that tasks read to that of the core.
+    /// Sets the time that tasks read to the core's time.
     pub(crate) fn set_clock(&self, now: Time) {
         self.0.clock.store(now.as_nanos(), Ordering::Relaxed);
     }

@@ -1,29 +1,29 @@
 //! The network simulator: clock, timers, tasks and UDP sockets for QUIC stacks.
 //!
-//! Stacks reach their runtime through their own runtime traits. In production the runtime is tokio.
-//! Here it is [`SimHandle`], a deterministic single-threaded executor whose events are ordered by
-//! (time, sequence). TLS and QUIC are real; no wall clock is read in virtual time.
+//! Stacks access their runtime through their own runtime traits. In production, the runtime is
+//! tokio. Here, it is [`SimHandle`], a deterministic single-threaded executor whose events are
+//! ordered by (time, sequence). TLS and QUIC are real. In virtual time, no wall clock is read.
 //!
 //! # Flows and addresses
 //!
 //! A [`Group`] names two sockets and the path between them in each direction: links, then a fixed
 //! delay. A flow is one connection of a group. All connections of a group share its two sockets, so
-//! the flow is in the address: the client opens flow `n` to [`server_address(n)`](server_address),
-//! and the server sees in [`Received::to`] at which address it was contacted and answers from
-//! there. Stacks do this by themselves.
+//! the flow is encoded in the address. The client opens flow `n` to
+//! [`server_address(n)`](server_address). The server sees in [`Received::to`] at which address it
+//! was contacted, and answers from this address. Stacks do this by themselves.
 //!
 //! | address | belongs to |
 //! |---|---|
 //! | `[fd00:0:0:5e::N]:443`, the low 32 bits are the flow | the server of flow `N` |
 //! | `[fd00:0:0:c1::S]:443`, the low 16 bits are the socket | the client socket `S`, for all its flows. [`SimHandle::rebind`] changes the port |
 //!
-//! - Add a flow for each connection ([`SimHandle::add_flow`]), or use one for several connections
-//!   that need not be told apart in counts and queues.
-//! - A flow may have delays of its own besides the group's path, half of each in each direction
-//!   ([`SimHandle::add_flow_with_delays`]; PackMime's use of DelayBox, ns-2).
+//! - Add a flow for each connection ([`SimHandle::add_flow`]). Several connections can use the same
+//!   flow if counts and queues need not distinguish them.
+//! - A flow may have its own delays in addition to those of the group's path, half of each in each
+//!   direction ([`SimHandle::add_flow_with_delays`]; PackMime's use of DelayBox, ns-2).
 //! - A socket may be the client of some groups and the server of others.
-//! - A datagram to an address that no flow of its socket has vanishes, as in a real network: the
-//!   stack's handshake times out. [`NetStats::unroutable`] counts such datagrams.
+//! - A datagram is lost if its address belongs to no flow of its socket, as in a real network. The
+//!   stack's handshake then times out. [`NetStats::unroutable`] counts such datagrams.
 //! - A [`Path`] is a list of links with delays. [`SimHandle::add_path`] makes the two paths of a
 //!   group from a [`CheckedPath`](crate::path::CheckedPath), which is a path as users write it.
 //!
@@ -33,7 +33,7 @@
 //! | `handle.rs` | the handle that tasks and stacks hold |
 //! | `add_path.rs` | a path as users write it, as links of the simulation |
 //! | `addresses.rs` | addresses of servers and clients |
-//! | `core.rs` | the state that time advances, behind one lock; the agents' view of it |
+//! | `core.rs` | the state that time advances, behind one lock; the agents' access to it |
 //! | `event_queue.rs` | events in order of (time, sequence) |
 //! | `network.rs` | links, sockets, groups, flows, and the store of packets |
 //! | `direction.rs` | direction of a packet: from the client or from the server |
@@ -44,8 +44,8 @@
 //! | `needs.rs` | bytes that flows need to send, to recognise duplicates |
 //! | `socket.rs` | sockets, and all functions of the handle that concern the network |
 //! | `timers.rs`, `sleep.rs` | timers, and the futures that wait for them |
-//! | `virtual_only.rs` | stands for real time without the feature `real-time` |
-//! | `agent.rs` | traffic sources inside the network instead of in tasks |
+//! | `virtual_only.rs` | replacement of real time in builds without the feature `real-time` |
+//! | `agent.rs` | traffic sources that are part of the network rather than tasks |
 
 mod add_path;
 mod addresses;

@@ -1,28 +1,28 @@
-//! Bytes that flows need to send, to distinguish first transmissions from duplicates.
+//! Bytes that flows need to send. They distinguish first transmissions from duplicates.
 //!
-//! Packets are encrypted, and stacks differ in what they reveal about their senders. Every stack
-//! must carry the flow's requests and responses, however. A flow's data packets therefore count as
-//! first-time until they have carried that many bytes, in whatever order they left, and as
-//! duplicates from then on. Over a flow whose response arrives the sums are right, and only the
-//! sums are kept. The kind of a packet is inferred from outside: a long header by its first byte,
-//! an acknowledgement by its size.
+//! Packets are encrypted, and stacks differ in what they reveal about their senders. However, every
+//! stack must carry the flow's requests and responses. Therefore, a flow's data packets count as
+//! first-time data until they have carried as many bytes as these need, and as duplicates from then
+//! on. The order of the packets does not matter. For a flow whose response arrives, the sums are
+//! correct, and only the sums are kept. The kind of a packet is inferred from outside: a long
+//! header by its first byte, an acknowledgement by its size.
 
 use super::direction::Direction;
 use crate::link::Purpose;
 
-/// Bytes of a 1-RTT packet's UDP payload that are not stream data, without the connection ID: first
-/// byte, packet number, tag, frame header.
+/// Bytes of a 1-RTT packet's UDP payload that are not stream data: first byte, packet number, tag
+/// and frame header. The connection ID is not included.
 const OVERHEAD: usize = 1 + 2 + 16 + 5;
-/// Largest UDP payload of a 1-RTT datagram that counts as acknowledgements: an ACK frame of a dozen
-/// ranges fits, with a timestamp.
+/// Largest UDP payload in bytes of a 1-RTT datagram that counts as acknowledgements. An ACK frame
+/// with a dozen ranges and a timestamp fits.
 const ACKNOWLEDGEMENTS: usize = 100;
-/// Bit of the first byte that marks a long header (RFC 9000 §17.2), and the packet types that have
-/// other fields (`INITIAL`, `RETRY`).
+/// Bit of the first byte that marks a long header (RFC 9000 §17.2). `INITIAL` and `RETRY` are the
+/// packet types that have other fields.
 const LONG: u8 = 0x80;
 const INITIAL: u8 = 0;
 const RETRY: u8 = 3;
 
-/// Bytes that one flow needs to send, and the bytes it has sent.
+/// Bytes that one flow needs to send, and bytes that it has sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
     down: Way,
@@ -31,7 +31,7 @@ pub(crate) struct Needs {
     pub(crate) closed: bool,
 }
 
-/// One direction.
+/// Needs and state of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
     needed: u64,
@@ -56,7 +56,7 @@ impl Needs {
         self.up.need(up);
     }
 
-    /// Returns the purpose of a datagram of `wire` bytes that leaves, and counts its data.
+    /// Returns the purpose of a datagram of `wire` bytes that leaves now, and counts its data.
     pub(crate) fn on_sent(&mut self, direction: Direction, datagram: &[u8], wire: u32) -> Purpose {
         let (way, back) = match direction {
             Direction::Down => (&mut self.down, &self.up),
@@ -81,8 +81,9 @@ impl Needs {
     }
 }
 
-/// Returns the part of a datagram behind its packets with long headers (RFC 9000 §12.2, §17.2): a
-/// 1-RTT packet, or nothing. The length fields are not protected.
+/// Returns the part of a datagram that follows its packets with long headers
+/// (RFC 9000 §12.2, §17.2). This part is a 1-RTT packet, or empty. The length fields are not
+/// protected.
 fn behind_long_headers(datagram: &[u8]) -> &[u8] {
     // The first byte of a 1-RTT packet may have any value below 128, because stacks grease the
     // fixed bit (RFC 9287).
@@ -92,7 +93,7 @@ fn behind_long_headers(datagram: &[u8]) -> &[u8] {
     let mut rest = datagram;
     loop {
         match rest.first() {
-            // Zeros behind the last packet are padding.
+            // Zeros after the last packet are padding.
             None | Some(0) => return &[],
             Some(first) if first & LONG == 0 => return rest,
             Some(_) => match after_long_packet(rest) {
@@ -103,7 +104,7 @@ fn behind_long_headers(datagram: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns the bytes behind a packet with a long header.
+/// Returns the bytes that follow a packet with a long header.
 fn after_long_packet(packet: &[u8]) -> Option<&[u8]> {
     let (&[first, _, _, _, _], rest) = packet.split_first_chunk()?;
     let rest = after_connection_id(after_connection_id(rest)?)?;
@@ -131,7 +132,7 @@ fn after_connection_id(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(usize::from(*length)..)
 }
 
-/// Returns a variable-length integer (RFC 9000 §16) and the bytes behind it.
+/// Returns a variable-length integer (RFC 9000 §16) and the bytes that follow it.
 fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let first = *bytes.first()?;
     let (int, rest) = bytes.split_at_checked(1 << (first >> 6))?;

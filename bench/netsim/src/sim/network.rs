@@ -19,11 +19,11 @@ use crate::hash::StableHash;
 use crate::link::{Link, Purpose};
 use crate::path::Impairer;
 
-/// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
+/// Bytes of the IP and UDP headers that a datagram has on the wire (IPv4 20 + UDP 8).
 pub const WIRE_OVERHEAD: u32 = 28;
 
-/// Virtual time before the number of a retired flow is reused: longer than the idle timeout after
-/// which the last endpoint forgets a connection, plus the longest round trip.
+/// Virtual time before the number of a retired flow is reused. It is longer than the longest round
+/// trip plus the idle timeout after which the last endpoint forgets a connection.
 const QUARANTINE: Duration = Duration::from_secs(300);
 
 /// Identifier of a link.
@@ -49,7 +49,7 @@ pub(crate) struct Local {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupId(pub(crate) u16);
 
-/// One link of a path, entered `delay` after the packet left the previous link.
+/// A link of a path. A packet enters the link `delay` after it left the previous link.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop {
     /// Fixed delay before the link.
@@ -89,11 +89,11 @@ pub struct Group {
     /// [`SimHandle::client_socket`]: super::SimHandle::client_socket
     /// [`SimHandle::server_socket`]: super::SimHandle::server_socket
     pub client: SocketId,
-    /// Socket that accepts connections, made by either.
+    /// Socket that accepts connections, made by either of these functions.
     pub server: SocketId,
-    /// Server to client.
+    /// Path from server to client.
     pub down: Path,
-    /// Client to server.
+    /// Path from client to server.
     pub up: Path,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Flow {
     /// Direction of the datagrams that are counted.
     pub(crate) counted: Direction,
     pub(crate) counts: FlowSpans,
-    /// Owner of the flow if it ends at an agent instead of at the group's sockets.
+    /// Owner of the flow; `None` if the flow ends at the group's sockets instead of at an agent.
     pub(crate) local: Option<Local>,
 }
 
@@ -127,9 +127,10 @@ pub(crate) struct Packet {
     pub(crate) ecn: Option<Ecn>,
     /// Time at which the sender sent the packet.
     pub(crate) sent: Time,
-    /// Bytes that the packet counts on the wire, headers included. It may store fewer bytes.
+    /// Number of bytes that the packet counts on the wire, including headers. It may store fewer
+    /// bytes.
     pub(crate) wire: u32,
-    /// Purpose of the packet, if a link keeps bytes by purpose.
+    /// Purpose of the packet; `None` if no link keeps bytes by purpose.
     pub(crate) purpose: Purpose,
     pub(crate) data: Vec<u8>,
 }
@@ -150,9 +151,9 @@ pub(crate) struct Socket {
 
 /// Observer of every datagram of one flow's server.
 pub trait Tap: Send {
-    /// Called when a datagram is sent into the network.
+    /// Handles a datagram when it is sent into the network.
     fn sent(&mut self, now: Time, datagram: &[u8]);
-    /// Called when a datagram reaches the client.
+    /// Handles a datagram when it reaches the client.
     fn arrived(&mut self, now: Time, datagram: &[u8]);
 }
 
@@ -170,7 +171,8 @@ pub struct NetStats {
     pub impaired: u64,
     /// Duplicates made by impairments, in addition to the datagrams sent.
     pub duplicated: u64,
-    /// Datagrams to an address that belongs to no flow of their socket, or no longer to a client.
+    /// Datagrams to an address that belongs to no flow of their socket, or that no longer belongs
+    /// to a client.
     pub unroutable: u64,
     /// Datagrams lost by the kernel's sockets, in a real-time run.
     pub lost: u64,
@@ -182,29 +184,29 @@ pub struct NetStats {
 #[derive(Default)]
 pub(crate) struct Network {
     pub(crate) links: Vec<Link>,
-    /// Impairments of each link, if it has any.
+    /// Impairments of each link; `None` for a link without impairments.
     pub(crate) impairers: Vec<Option<Box<Impairer>>>,
-    /// For each link, the time of the last scheduled event that releases packets behind it.
+    /// For each link, the time of the last scheduled event that releases packets behind the link.
     pub(crate) releases: Vec<Time>,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) groups: Vec<Group>,
     pub(crate) flows: Vec<Flow>,
-    /// Time from which flows are counted: the end of the warm-up.
+    /// Time from which flows are counted, which is the end of the warm-up.
     pub(crate) counted_from: Time,
     pub(crate) packets: Vec<Packet>,
     pub(crate) free: Vec<u32>,
     pub(crate) stats: NetStats,
-    /// Retired flows, and when they were retired.
+    /// Retired flows, with the times at which they were retired.
     pub(crate) retired: VecDeque<(Time, u32)>,
-    /// Flows whose drops on the way to the client are recorded, and the times at which the dropped
+    /// Flows whose drops on the way to the client are recorded, with the times at which the dropped
     /// packets were sent.
     pub(crate) watched: Vec<(u32, Vec<Time>)>,
     /// Observers of every datagram of a flow's server.
     pub(crate) tapped: Vec<(u32, Arc<Mutex<dyn Tap>>)>,
-    /// Bytes that each flow needs to send, if a link keeps bytes by purpose.
+    /// Bytes that each flow needs to send; `None` if no link keeps bytes by purpose.
     pub(crate) needs: Option<Vec<Needs>>,
-    /// Hash over (time, place and verdict, flow, size) of every step. Payloads are ciphertext and
-    /// are left out.
+    /// Hash over (time, place and verdict, flow, size) of every step. Payloads are left out because
+    /// they are ciphertext.
     pub(crate) hash: StableHash,
 }
 
@@ -224,8 +226,8 @@ impl Network {
         GroupId(self.groups.len() as u16 - 1)
     }
 
-    /// Replaces a group. Packets in transit keep their hop number, so the new paths must have as
-    /// many links as the old ones.
+    /// Replaces a group. Packets in transit keep their position in the path, so the new paths must
+    /// have as many links as the old ones.
     pub(crate) fn set_group(&mut self, id: GroupId, group: Group) {
         let old = &mut self.groups[id.0 as usize];
         assert_eq!(
@@ -274,7 +276,7 @@ impl Network {
         self.flows.len() as u32 - 1
     }
 
-    /// Returns the needs of a flow, if a link keeps bytes by purpose.
+    /// Returns the needs of a flow; `None` if no link keeps bytes by purpose.
     pub(crate) fn needs_of(&mut self, flow: u32) -> Option<&mut Needs> {
         self.needs.as_mut()?.get_mut(flow as usize)
     }
@@ -291,7 +293,8 @@ impl Network {
         self.flows.get(flow as usize).map_or_else(FlowSpans::default, |f| f.counts)
     }
 
-    /// Counts a datagram of a flow, or its fate, in the spans that contain the time `at`.
+    /// Counts a datagram of a flow, or the fate of a datagram, in the spans that contain the time
+    /// `at`.
     pub(crate) fn count(
         &mut self,
         flow: u32,
@@ -370,7 +373,7 @@ impl Network {
         sends.then_some((flow, Direction::Down))
     }
 
-    /// Handles a packet whose client no longer has the address that the packet was sent to.
+    /// Handles a packet whose destination address no longer belongs to the client.
     pub(crate) fn drop_unroutable(&mut self, index: u32) {
         self.stats.unroutable += 1;
         self.release(index);
@@ -389,7 +392,8 @@ impl Network {
         self.free.push(index);
     }
 
-    /// Returns a packet's path, and its flow's own delays before and after the path.
+    /// Returns the path of a packet, and the delays that its own flow adds before and after the
+    /// path.
     pub(crate) fn way(&self, p: &Packet) -> (&Path, Duration, Duration) {
         let flow = &self.flows[p.flow as usize];
         let group = &self.groups[flow.group.0 as usize];
@@ -399,7 +403,7 @@ impl Network {
         }
     }
 
-    /// Returns the fixed delays between a packet's place and its next link, or its receiver.
+    /// Returns the fixed delays between a packet's position and its next link, or its receiver.
     pub(crate) fn wait(&self, p: &Packet) -> Duration {
         let (path, _, last) = self.way(p);
         path.hops.get(p.hop as usize).map_or_else(|| path.tail + last, |hop| hop.delay)
@@ -428,7 +432,7 @@ impl Network {
         self.release(index);
     }
 
-    /// Adds a second packet like this one, at the same place.
+    /// Adds a copy of this packet at the same position.
     pub(crate) fn duplicate_packet(&mut self, index: u32) -> u32 {
         self.stats.duplicated += 1;
         let p = &mut self.packets[index as usize];
@@ -442,7 +446,7 @@ impl Network {
         copy
     }
 
-    /// Records the purpose of a packet that reached a link that keeps bytes by purpose.
+    /// Records the purpose of a packet that reached a link, if the link keeps bytes by purpose.
     pub(crate) fn record_purpose(&mut self, index: u32, link: LinkId, dropped: bool) {
         let p = &self.packets[index as usize];
         let closed = self
@@ -454,7 +458,7 @@ impl Network {
         self.links[link.0 as usize].record_purpose(purpose, p.wire, dropped);
     }
 
-    /// Records the purpose as [`Network::record_purpose`] does, for a packet that waits and may be
+    /// Records the purpose like [`Network::record_purpose`], for a packet that waits and may be
     /// dropped later. The packet keeps the purpose that it had on arrival.
     pub(crate) fn record_waiting_purpose(&mut self, index: u32, link: LinkId) {
         let p = &mut self.packets[index as usize];

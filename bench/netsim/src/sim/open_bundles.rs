@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use fathom_units::Time;
 
-/// Open bundles.
+/// All open bundles.
 #[derive(Debug, Default)]
 pub(crate) struct Bundles {
-    /// Largest number of datagrams in a bundle; below 2 there are no bundles.
+    /// Largest number of datagrams in a bundle. Below 2, there are no bundles.
     pub(super) most: usize,
     /// Longest wait of a bundle after its first datagram.
     pub(super) within: Duration,
@@ -19,7 +19,7 @@ pub(crate) struct Bundles {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bundle {
     pub(super) packets: Vec<u32>,
-    /// Size of the bundle's datagrams. `opened` is the time of the first one.
+    /// Size of the bundle's datagrams. `opened` is the time of the first datagram.
     pub(super) size: usize,
     pub(super) opened: Time,
 }

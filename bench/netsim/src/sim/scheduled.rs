@@ -1,5 +1,5 @@
-//! Forwarding over a link whose queue schedules: a packet waits in the queue until the link is free
-//! and the queue chooses it.
+//! Forwarding over a link whose queue schedules. A packet waits in the queue until the link is free
+//! and the queue chooses the packet.
 
 use super::core::{Core, Event};
 use super::direction::Direction;
@@ -33,7 +33,7 @@ impl Core {
         }
     }
 
-    /// Sends the packet that the queue chooses, when a link that schedules becomes free.
+    /// Sends the packet that the queue of a scheduling link chooses, when the link becomes free.
     pub(super) fn transmit_next(&mut self, link: LinkId) {
         let next = self.net.links[link.0 as usize].dequeue(self.now);
         self.drop_from_queue(link);
@@ -50,7 +50,7 @@ impl Core {
         self.leave_link(index, link, out);
     }
 
-    /// Drops the packets that the queue of a link that schedules has dropped.
+    /// Drops the packets that the queue of a scheduling link has dropped.
     fn drop_from_queue(&mut self, link: LinkId) {
         let net = &mut self.net;
         while let Some(queued) = net.links[link.0 as usize].take_dropped() {

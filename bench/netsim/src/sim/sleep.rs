@@ -1,4 +1,4 @@
-//! Timers as tasks and stacks hold them.
+//! Timers as tasks and stacks see them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,12 +12,12 @@ use super::handle::SimHandle;
 use super::timers::{NEVER, TimerKey};
 
 impl Core {
-    /// Handles a timer's entry of the event queue; returns the task to wake.
+    /// Handles a timer's entry of the event queue. Returns the task to wake.
     pub(crate) fn fire_timer(&mut self, key: TimerKey) -> Option<Waker> {
         let now = self.now;
         let s = &mut self.timers.slots[key.slot as usize];
         if s.generation != key.generation || s.queued_at != now {
-            return None; // closed, or superseded by an earlier entry
+            return None; // The timer is closed, or an earlier entry supersedes this one.
         }
         s.queued_at = NEVER;
         if s.deadline <= now {
@@ -47,7 +47,7 @@ impl SimHandle {
     }
 }
 
-/// A timer. As a future it completes at its deadline, and stacks may reset it.
+/// A timer. As a future, it completes at its deadline. Stacks may reset it.
 #[derive(Debug)]
 pub struct Sleep {
     sim: SimHandle,
@@ -60,7 +60,7 @@ impl Sleep {
         Self { sim, key }
     }
 
-    /// Moves the deadline; a waiting task continues to wait.
+    /// Moves the deadline. A task that waits for the timer continues to wait.
     pub fn reset(&self, at: Instant) {
         let deadline = self.sim.time_of(at);
         let mut core = self.sim.core();
@@ -89,7 +89,7 @@ impl Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        // The waker may own the last reference to a task: drop it outside the lock.
+        // The waker may own the last reference to a task, so drop it outside the lock.
         let waker = self.sim.core().timers.close(self.key);
         drop(waker);
     }

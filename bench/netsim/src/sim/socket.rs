@@ -1,4 +1,4 @@
-//! Sockets of the simulation; `crate::adapters` hands them to the stacks. The module `sim`
+//! Sockets of the simulation, which `crate::adapters` hands to the stacks. The module `sim`
 //! describes their addresses.
 
 use std::fmt;
@@ -21,7 +21,8 @@ use super::handle::SimHandle;
 use super::network::{Group, GroupId, LinkId, NetStats, SocketId, Tap};
 use crate::ecn::Ecn;
 
-/// Datagrams a stack may send at once (Linux GSO allows 64; quinn uses at most 10).
+/// Maximum number of datagrams that a stack may send at once (Linux GSO allows 64; quinn uses at
+/// most 10).
 pub const SEGMENTS: usize = 10;
 
 impl SimHandle {
@@ -52,17 +53,17 @@ impl SimHandle {
         self.core().net.add_group(group)
     }
 
-    /// Moves a socket to a new port, as a NAT does that has forgotten its mappings: servers see the
-    /// socket's datagrams come from the new port, and datagrams to the old port are lost. Only
-    /// affects flows of which the socket is the client.
+    /// Moves a socket to a new port, like a NAT that has forgotten its mappings. Servers then see
+    /// the socket's datagrams come from the new port, and datagrams to the old port are lost. This
+    /// only affects flows of which the socket is the client.
     pub fn rebind(&self, socket: SocketId) {
         let port = &mut self.core().net.sockets[usize::from(socket.0)].port;
         *port = port.checked_add(1).unwrap_or(PORT);
     }
 
-    /// Replaces the paths of a group, or its client: a client that migrates sends through another
-    /// socket, and datagrams to the old one are lost. Packets that have not entered their next hop
-    /// take the new paths.
+    /// Replaces the paths of a group, or its client. A client that migrates sends through another
+    /// socket, and datagrams to the old socket are lost. Packets that have not entered their next
+    /// hop take the new paths.
     pub fn set_group(&self, id: GroupId, group: Group) {
         self.core().net.set_group(id, group);
     }
@@ -72,12 +73,12 @@ impl SimHandle {
         self.core().net.links[link.0 as usize].log().to_vec()
     }
 
-    /// Adds a flow; returns its number, for [`server_address`].
+    /// Adds a flow. Returns its number, for [`server_address`].
     pub fn add_flow(&self, group: GroupId) -> u32 {
         self.add_flow_with_delays(group, Duration::ZERO, Duration::ZERO)
     }
 
-    /// Adds a flow with its own delays (DelayBox: half of each in each direction); returns its
+    /// Adds a flow with its own delays (DelayBox: half of each in each direction). Returns its
     /// number, for [`server_address`].
     pub fn add_flow_with_delays(
         &self,
@@ -90,7 +91,7 @@ impl SimHandle {
         core.net.add_flow(now, group, client_rtt, server_rtt)
     }
 
-    /// Retires a flow. After 5 minutes of virtual time its number may be reused, so that memory
+    /// Retires a flow. Its number may be reused after 5 minutes of virtual time, so that memory
     /// does not grow with the run.
     pub fn retire_flow(&self, flow: u32) {
         let mut core = self.core();
@@ -98,8 +99,8 @@ impl SimHandle {
         core.net.retire_flow(now, flow);
     }
 
-    /// Adds bytes that a flow's server (`down`) and client (`up`) need to send, HTTP's frames
-    /// included. If a link keeps bytes by purpose, bytes sent beyond the needs count as duplicate.
+    /// Adds bytes that a flow's server (`down`) and client (`up`) need to send, including HTTP's
+    /// frames. If a link keeps bytes by purpose, bytes sent beyond the needs count as duplicates.
     pub fn add_needs(&self, flow: u32, down: u64, up: u64) {
         if let Some(needs) = self.core().net.needs_of(flow) {
             needs.add(down, up);
@@ -112,27 +113,27 @@ impl SimHandle {
         self.flow_spans(flow).whole
     }
 
-    /// Returns these counts by span of time: the whole life, from the end of the warm-up on, and
-    /// the start.
+    /// Returns the counts of the datagrams that a flow's server sent, by span of time: whole life,
+    /// after the warm-up, start.
     pub fn flow_spans(&self, flow: u32) -> FlowSpans {
         self.core().net.flow_spans(flow)
     }
 
-    /// Sets the end of the warm-up, at which [`FlowSpans::counted`] begins to count. Call it before
-    /// packets are sent.
+    /// Sets the end of the warm-up, at which [`FlowSpans::counted`] begins to count. Call this
+    /// function before packets are sent.
     pub fn count_from(&self, at: Time) {
         self.core().net.counted_from = at;
     }
 
-    /// Counts the datagrams of this flow's client instead of its server's, for uploads. Call it
-    /// before packets are sent.
+    /// Counts the datagrams of this flow's client instead of its server's, for uploads. Call this
+    /// function before packets are sent.
     pub fn count_client(&self, flow: u32) {
         if let Some(flow) = self.core().net.flows.get_mut(flow as usize) {
             flow.counted = Direction::Up;
         }
     }
 
-    /// Records from now on the send times of the packets of this flow's server that are lost. The
+    /// Records, from now on, the send times of lost packets that this flow's server sent. The
     /// record grows with the losses.
     pub fn watch_drops(&self, flow: u32) {
         self.core().net.watch(flow);
@@ -161,13 +162,13 @@ impl SimHandle {
         core.net.links[link.0 as usize].stats(now)
     }
 
-    /// Gives a link impairments. The paths over the link must include the impairer's propagation
-    /// delay in their own delays.
+    /// Gives a link impairments. Paths over the link must include the impairer's propagation delay
+    /// in their own delays.
     pub fn impair(&self, link: LinkId, impairer: Impairer) {
         self.core().net.impairers[link.0 as usize] = Some(Box::new(impairer));
     }
 
-    /// Returns the counts of a link's impairments so far; `None` if it has none.
+    /// Returns the counts of a link's impairments so far; `None` if the link has no impairments.
     pub fn impairment_counts(&self, link: LinkId) -> Option<ImpairmentCounts> {
         self.core().net.impairers[link.0 as usize].as_ref().map(|impairer| impairer.counts())
     }
@@ -192,7 +193,8 @@ impl SimHandle {
     }
 }
 
-/// Socket of one end, shared by any number of flows. It is a handle: clones are the same socket.
+/// A socket of one end, which any number of flows can share. It is a handle, so clones are the same
+/// socket.
 #[derive(Clone)]
 pub struct SimSocket {
     sim: SimHandle,
@@ -215,7 +217,7 @@ pub struct Received {
     pub ecn: Option<Ecn>,
     /// Address of the sender.
     pub from: SocketAddr,
-    /// Address to which the datagram was sent, if the socket has several.
+    /// Address to which the datagram was sent, if the socket has several addresses.
     pub to: Option<IpAddr>,
 }
 
@@ -230,8 +232,8 @@ impl SimSocket {
         if self.server_side { server_address(0) } else { client_address(self.id.0, PORT) }
     }
 
-    /// Sends `contents`, split into datagrams of `segment` bytes. A server passes the address
-    /// `from` at which it was contacted. Datagrams that have no receiver vanish
+    /// Sends `contents`, split into datagrams of `segment` bytes. A server passes the address at
+    /// which it was contacted as `from`. Datagrams without a receiver are lost
     /// ([`NetStats::unroutable`]).
     pub fn send(
         &self,
@@ -247,7 +249,7 @@ impl SimSocket {
         }
     }
 
-    /// Waits for a datagram; returns its contents and metadata.
+    /// Waits for a datagram. Returns its contents and metadata.
     pub async fn recv(&self) -> (Vec<u8>, Received) {
         poll_fn(|cx| {
             let mut datagram = None;
@@ -260,7 +262,8 @@ impl SimSocket {
     }
 
     /// Takes up to `room` datagrams, and calls `copy` with the index, bytes and metadata of each.
-    /// Returns their number. If there are none, returns `None` and keeps `waker` for the next one.
+    /// Returns the number of datagrams. If there are none, returns `None` and keeps `waker` for the
+    /// next datagram.
     pub fn receive(
         &self,
         room: usize,
@@ -274,8 +277,8 @@ impl SimSocket {
             let Some(index) = net.sockets[self.id.0 as usize].inbox.pop_front() else { break };
             let p = &net.packets[index as usize];
             let (from, to) = match p.direction {
-                // The server sees all clients of a group at one address, and distinguishes flows by
-                // its own address.
+                // The server sees all clients of a group at the same address. It distinguishes
+                // flows by its own address.
                 Direction::Up => {
                     (client_address(p.client.socket.0, p.client.port), Some(server_ip(p.flow)))
                 }

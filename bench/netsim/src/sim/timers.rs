@@ -1,15 +1,15 @@
 //! Timers of the simulation.
 //!
-//! Stacks reset their timers on nearly every packet, mostly to a later time. A reset to a later
-//! time only records the deadline; the entry already in the event queue reschedules itself when it
+//! Stacks reset their timers on nearly every packet, mostly to later times. A reset to a later time
+//! only records the deadline. The entry that is already in the event queue reschedules itself if it
 //! comes up early.
 
 use std::task::Waker;
 
 use fathom_units::Time;
 
-/// Identifier of a timer in the event queue. The generation distinguishes a reused slot from the
-/// timer that an old entry meant.
+/// Identifier of a timer in the event queue. If a slot is reused, the generation shows that an old
+/// entry meant the previous timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerKey {
     pub(super) slot: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Forgets all waiting tasks. Returns their wakers, so that the caller can drop them outside
+    /// Removes all waiting tasks. Returns their wakers, so that the caller can drop them outside
     /// the lock.
     pub(crate) fn clear(&mut self) -> Vec<Option<Waker>> {
         self.slots.iter_mut().map(|s| s.waker.take()).collect()

@@ -1,9 +1,9 @@
-//! Stands for the wall clock and the kernel's sockets (`backend/real_time.rs`) without the feature
-//! `real-time`: no run has them.
+//! Replacement of the wall clock and the kernel's sockets (`backend/real_time.rs`) in builds
+//! without the feature `real-time`. In such builds, no run has them.
 
 use super::network::LinkId;
 
-/// The wall clock and the kernel's sockets, which do not exist.
+/// The wall clock and the kernel's sockets. This type has no values.
 pub(crate) enum RealTime {}
 
 impl RealTime {

@@ -1,9 +1,9 @@
-//! Recognises traces in other formats than Mahimahi's, and says how to convert each.
+//! Recognises trace formats other than Mahimahi's, and explains how to convert each of them.
 
 /// Number of lines examined to recognise a format.
 const LOOKED_AT: usize = 50;
-/// Rate of a single column, in bits per second, above which its times must be seconds instead of
-/// milliseconds.
+/// Rate of a trace with a single column, in bits per second, above which its times must be seconds
+/// instead of milliseconds.
 const NO_LINK: f64 = 1e10;
 
 /// Cells of a trace's lines, and whether commas separate them.
@@ -13,7 +13,7 @@ struct Columns<'a> {
 }
 
 /// Explains the format of a trace that does not have one whole number per line, and how to convert
-/// it. The text follows the offending line in an error message.
+/// the trace. The text follows the offending line in an error message.
 pub(super) fn explain(text: &str) -> String {
     let plain = "a trace in Mahimahi's format has one whole number of milliseconds per line";
     let begins = text.trim_start_matches('\u{feff}').trim_start();
@@ -38,8 +38,8 @@ pub(super) fn explain(text: &str) -> String {
     }
 }
 
-/// Returns the command that converts lines of seconds and Mbps, in which each rate lasts until its
-/// time (as Pensieve reads them).
+/// Returns the command that converts lines of seconds and Mbps. Each rate lasts until the time of
+/// its line, as in Pensieve.
 fn convert(awk: &str, first: &str) -> String {
     format!(
         "{awk} if ({first}) o=$1; for (; t<($1-o)*1000; t++) {{ b+=$2*125; while (b>=1500) {{ b-=1500; print t+1 }} }} }}' TRACE > NEW"
@@ -60,7 +60,7 @@ impl<'a> Columns<'a> {
         Self { lines: lines.map(cells).collect(), comma }
     }
 
-    /// Returns the names of the columns, if the first line has names.
+    /// Returns the names of the columns; `None` if the first line has no names.
     fn head(&self) -> Option<Vec<String>> {
         let head = self
             .lines

@@ -1,15 +1,15 @@
-//! Rate traces in Mahimahi's format: one line per delivery opportunity of 1,500 bytes, with the
-//! millisecond at which the opportunity comes.
+//! Rate traces in Mahimahi's format. Each line stands for a delivery opportunity of 1,500 bytes and
+//! gives its time in milliseconds.
 //!
-//! A trace repeats after its end; its last millisecond is its length. Several equal lines are
-//! several opportunities. Bytes that a packet leaves of an opportunity go to the next packet if it
-//! is already queued. An opportunity that finds the queue empty is lost.
+//! A trace repeats after its end. Its last millisecond is its length. Several equal lines stand for
+//! several opportunities. If a packet does not use all bytes of an opportunity, the next packet
+//! gets the rest, provided that it is already queued. An opportunity at an empty queue is lost.
 //!
 //! Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015,
 //! and mm-link(1).
 //!
-//! Departure: opportunities carry 1,500 bytes of IP packet; mm-link counts 1,504, with its tunnel's
-//! header.
+//! Departure: opportunities carry 1,500 bytes of IP packet. mm-link counts 1,504 bytes, including
+//! the header of its tunnel.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -22,14 +22,15 @@ use crate::hash::StableHash;
 
 /// Bytes of one delivery opportunity.
 pub(super) const OPPORTUNITY_BYTES: u32 = 1_500;
-/// Largest number of lines of a trace: more than an hour at 100 Mbps.
+/// Largest number of lines of a trace, which is enough for more than an hour at 100 Mbps.
 const MOST: usize = 40_000_000;
-/// Longest trace in milliseconds, and lowest mean rate in bits per second.
+/// Length of the longest trace in milliseconds (`LONGEST`), and lowest mean rate in bits per
+/// second.
 const LONGEST: u32 = 86_400_000;
 const SLOWEST: u64 = 10_000;
 const MS: u64 = 1_000_000;
 
-/// Reason why a text or list of milliseconds is no trace.
+/// Reason why a text or a list of milliseconds is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// There is no opportunity.
@@ -56,33 +57,34 @@ pub enum TraceError {
     /// The opportunities are not in order.
     #[error("line {line}: the trace goes back in time; sort its lines")]
     BackInTime {
-        /// The first line with an earlier time than the line before it, counted from 1.
+        /// Number of the first line whose time is earlier than that of the previous line, counted
+        /// from 1.
         line: usize,
     },
     /// A line is not a whole number of milliseconds.
     #[error("line {line}: '{}' is not a number of milliseconds; {format}", text.escape_debug())]
     NotAMillisecond {
-        /// The line, counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
-        /// Text of the line, at most 40 characters of it.
+        /// Text of the line, shortened to 40 characters.
         text: String,
-        /// The format that the trace seems to have, and how to convert it.
+        /// Format that the text seems to have, and how to convert it.
         format: String,
     },
 }
 
-/// Times at which a link may send.
+/// Times at which a link may send packets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Milliseconds of the delivery opportunities, in order.
+    /// Times of the delivery opportunities in milliseconds, in order.
     opportunities: Arc<[u32]>,
-    /// Milliseconds after which the trace repeats.
+    /// Time in milliseconds after which the trace repeats.
     length: u32,
 }
 
 impl std::fmt::Debug for Trace {
-    /// Writes length, number of opportunities and a hash instead of millions of lines. Stored
-    /// results of studies are identified by this text, so its words must not change.
+    /// Writes the length, the number of opportunities and a hash instead of millions of lines. This
+    /// text identifies stored results of studies, so its words must not change.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut hash = StableHash::default();
         self.opportunities.iter().for_each(|ms| hash.add(u64::from(*ms)));
@@ -97,7 +99,7 @@ impl std::fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// Creates a trace from these milliseconds, which must be in order.
+    /// Creates a trace from these times in milliseconds, which must be in order.
     ///
     /// # Errors
     /// Returns an error that says what is wrong with the trace.
@@ -160,12 +162,13 @@ impl Trace {
         Rate::from_bits_per_sec((u128::from(bits) * 1_000 / u128::from(self.length)) as u64)
     }
 
-    /// Returns the milliseconds after which the trace repeats.
+    /// Returns the time in milliseconds after which the trace repeats.
     pub const fn length_ms(&self) -> u32 {
         self.length
     }
 
-    /// Returns the time of an opportunity. Opportunities are numbered over all rounds.
+    /// Returns the time of an opportunity. Opportunities are numbered consecutively over all
+    /// repetitions.
     fn at(&self, number: u64) -> Time {
         let (round, place) = (
             number / self.opportunities.len() as u64,
@@ -176,7 +179,7 @@ impl Trace {
 
     /// Returns the number of the first opportunity at or after `time`.
     fn first_at(&self, time: Time) -> u64 {
-        // The last opportunity of a round is at the time at which the next round begins.
+        // The last opportunity of a repetition is at the time at which the next repetition begins.
         let ms = time.as_nanos().div_ceil(MS);
         let round = ms.saturating_sub(1) / u64::from(self.length);
         let within = (ms - round * u64::from(self.length)) as u32;
@@ -185,7 +188,7 @@ impl Trace {
     }
 }
 
-/// Position in a trace: the delivery opportunity in use, and its bytes left.
+/// Position in a trace: the delivery opportunity in use, and the number of its unused bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceCursor {
     trace: Trace,
@@ -198,14 +201,14 @@ impl TraceCursor {
         Self { trace, opportunity: 0, left: OPPORTUNITY_BYTES }
     }
 
-    /// Returns the bytes of the opportunities up to and including `until`.
+    /// Returns the total bytes of the opportunities up to and including `until`.
     pub(crate) fn bytes_until(&self, until: Time) -> u64 {
         let after = until + Duration::from_nanos(1);
         self.trace.first_at(after).saturating_mul(u64::from(OPPORTUNITY_BYTES))
     }
 
-    /// Returns when a packet of `bytes` has left that may begin at `start`, which must not be
-    /// earlier than the departure of the previous packet.
+    /// Returns the time at which the last bit of a packet of `bytes` leaves. The packet may begin
+    /// at `start`, which must not be earlier than the departure of the previous packet.
     pub(crate) fn transmission_ends(&mut self, start: Time, bytes: u32) -> Time {
         if self.trace.at(self.opportunity) < start {
             let first = self.trace.first_at(start);

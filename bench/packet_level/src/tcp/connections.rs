@@ -1,5 +1,5 @@
-//! TCP connections whose ends are held by tasks. Tasks open them, write to them and wait for them,
-//! as they do with requests and responses over real stacks.
+//! TCP connections whose ends are held by tasks. Tasks open connections, write to them and wait for
+//! data, as with requests and responses over real stacks.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -15,9 +15,9 @@ use super::endpoint::ClientOrServer::{self, Client, Server};
 use super::endpoint::{TcpEnd, TcpEndpoint};
 use super::sender::TcpCounts;
 
-/// After its last task has dropped it, a connection continues for at most this long to deliver its
-/// last bytes and FINs. The limit is shorter than the time for which the network keeps the number
-/// of a finished flow. RFC 9293 §3.8.3 gives up after 100 s or more.
+/// Time for which a connection continues after its last task has dropped it, to deliver its last
+/// bytes and FINs. The time is shorter than the one for which the network keeps the number of a
+/// finished flow. RFC 9293 §3.8.3 gives up after 100 s or more.
 const LINGER: Duration = Duration::from_secs(240);
 
 /// The TCP connections of a simulation, as one agent.
@@ -34,8 +34,8 @@ impl fmt::Debug for TcpConnections {
     }
 }
 
-/// Handle of a connection. Clones refer to the same connection, which stays until the last clone is
-/// dropped.
+/// Handle of a connection. Clones refer to the same connection, which exists until the last clone
+/// is dropped.
 #[derive(Clone)]
 pub struct TcpConnection(Arc<Held>);
 
@@ -66,8 +66,8 @@ impl TcpConnections {
         Self { sim: sim.clone(), agent, table }
     }
 
-    /// Opens a connection as flow `flow` of the network; its SYN leaves now. No other connection
-    /// may use the flow.
+    /// Opens a connection as flow `flow` of the network. Its SYN leaves now. No other connection
+    /// may use this flow.
     pub fn open(&self, flow: u32, client: TcpEnd, server: TcpEnd) -> TcpConnection {
         let now = self.sim.time();
         let ends = [TcpEndpoint::new(now, Client, client), TcpEndpoint::new(now, Server, server)];
@@ -80,7 +80,7 @@ impl TcpConnections {
 }
 
 impl TcpConnection {
-    /// Waits for the end of the handshake at the client.
+    /// Waits until the handshake is complete at the client.
     pub async fn connected(&self) {
         self.until(Client, TcpEndpoint::is_established).await;
     }
@@ -91,7 +91,7 @@ impl TcpConnection {
         self.send(end);
     }
 
-    /// Closes the sending side of `end`: a FIN follows the data.
+    /// Closes the sending side of `end`, so that a FIN follows the data.
     pub fn finish(&self, end: ClientOrServer) {
         self.with(end, TcpEndpoint::finish);
         self.send(end);
@@ -112,7 +112,7 @@ impl TcpConnection {
         self.with(Client, |e| e.has_fin())
     }
 
-    /// Waits until `end` has received the other end's FIN and everything before it.
+    /// Waits until `end` has received the other end's FIN and all data before it.
     pub async fn finished(&self, end: ClientOrServer) {
         self.until(end, TcpEndpoint::is_finished).await;
     }
@@ -165,8 +165,8 @@ impl TcpConnection {
     }
 }
 
-/// Connection and end that a call from the simulation is about, packed in 32 bits, with a flag for
-/// an expired timer.
+/// Connection and end to which a call from the simulation refers, with a flag for an expired timer,
+/// packed in 32 bits.
 #[derive(Clone, Copy)]
 struct Key {
     index: u32,
@@ -191,13 +191,13 @@ struct Table {
     free: Vec<u32>,
 }
 
-/// A slot for a connection. Packets and timers of its flow may arrive when another connection has
-/// the slot; the epoch tells the connections apart.
+/// A slot for a connection. When packets and timers of a flow arrive, another connection may
+/// already have the slot. The epoch distinguishes the connections.
 struct Slot {
     flow: u32,
     epoch: u32,
     ends: [End; 2],
-    /// Set once no task holds the connection: the time until which it may continue.
+    /// Time until which the connection may continue; `None` while a task holds the connection.
     held_until: Option<Time>,
     free: bool,
 }
@@ -234,7 +234,8 @@ impl Table {
         }
     }
 
-    /// Sends the packets that an end may send, sets its timer and wakes the tasks that wait for it.
+    /// Sends the packets that an end may send, sets the end's timer, and wakes the tasks that wait
+    /// for this end.
     fn drive(&mut self, wire: &mut Wire<'_>, index: u32, end: ClientOrServer) {
         let Slot { flow, epoch, ends, free, .. } = &mut self.slots[index as usize];
         if *free {

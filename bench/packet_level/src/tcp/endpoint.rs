@@ -1,5 +1,5 @@
-//! One end of a connection with data in both directions: a sender and a receiver whose packets
-//! travel together, as with HTTP over TCP.
+//! One end of a connection with data in both directions. A sender and a receiver share its packets,
+//! as with HTTP over TCP.
 
 use fathom_cc::{Controller, ControllerMetrics, Time};
 use fathom_netsim::sim::Ecn;
@@ -12,7 +12,7 @@ use crate::packet::Stored;
 
 /// An outgoing packet.
 pub(crate) struct TcpPacket {
-    /// Bytes of the IP packet, headers included.
+    /// Size of the IP packet in bytes, including headers.
     pub(crate) size: u32,
     pub(crate) ecn: Option<Ecn>,
     segment: Option<TcpSegment>,
@@ -20,14 +20,14 @@ pub(crate) struct TcpPacket {
 }
 
 impl TcpPacket {
-    /// Returns the stored form of the packet; `epoch` tells the connections of a flow apart.
+    /// Returns the stored form of the packet. `epoch` distinguishes the connections of a flow.
     pub(crate) fn stored(&self, epoch: u32) -> Stored {
         store_packet(epoch, self.segment.as_ref(), self.ack.as_ref())
     }
 }
 
-/// Bytes of the IP packet that closes a connection at once: a CONNECTION_CLOSE frame in a short
-/// QUIC packet.
+/// Size in bytes of the IP packet that closes a connection at once: a CONNECTION_CLOSE frame in a
+/// short QUIC packet.
 const CLOSE: u16 = 65;
 
 /// One of the two ends of a connection.
@@ -59,10 +59,10 @@ pub(crate) struct TcpEndpoint {
     /// Time of the last SYN-ACK, and the number of SYN-ACKs sent.
     syn_ack: Option<Time>,
     syn_acks: u32,
-    /// Acknowledgements to send now. Several if they are SYN-ACKs sent as probes.
+    /// Number of acknowledgements to send now. It is above one if they are SYN-ACKs sent as probes.
     acks_now: u32,
-    /// Whether to send the packet that closes the connection at once, and whether the connection is
-    /// gone.
+    /// Whether to send the packet that closes the connection at once (`closing`), and whether the
+    /// connection no longer exists (`gone`).
     closing: bool,
     gone: bool,
     options: TcpOptions,
@@ -70,8 +70,8 @@ pub(crate) struct TcpEndpoint {
 }
 
 impl TcpEndpoint {
-    /// Creates one end. The client's end opens the connection at once; the server's end waits for
-    /// it.
+    /// Creates one end. The client's end opens the connection at once, and the server's end waits
+    /// for this.
     pub(crate) fn new(now: Time, side: ClientOrServer, end: TcpEnd) -> Self {
         let mut sender = TcpSender::new(end.controller, end.sender);
         match side {
@@ -92,13 +92,13 @@ impl TcpEndpoint {
         }
     }
 
-    /// Adds `bytes` bytes to send.
+    /// Adds `bytes` bytes to the data to send.
     pub(crate) fn offer(&mut self, bytes: u64) {
         self.sender.offer(bytes);
     }
 
-    /// Closes the sending side: a FIN follows the data. If connections close at once, the client's
-    /// end does so here and the server's end does nothing.
+    /// Closes the sending side, so that a FIN follows the data. If connections close at once, the
+    /// client's end closes the connection here, and the server's end does nothing.
     pub(crate) fn finish(&mut self) {
         match self.options.idle {
             None => self.sender.finish(),
@@ -115,18 +115,18 @@ impl TcpEndpoint {
         self.sender.is_established()
     }
 
-    /// Returns the data bytes that arrived in order.
+    /// Returns the number of data bytes that arrived in order.
     pub(crate) fn received(&self) -> u64 {
         self.receiver.received()
     }
 
-    /// Returns whether everything was sent and acknowledged and the other end's FIN arrived, or the
-    /// connection was closed at once.
+    /// Returns whether the connection is over: either all data were sent and acknowledged and the
+    /// other end's FIN arrived, or the connection was closed at once.
     pub(crate) fn is_over(&self) -> bool {
         self.gone || self.receiver.is_finished() && self.sender.is_done()
     }
 
-    /// Returns whether the other end's FIN and everything before it arrived, or the connection was
+    /// Returns whether the other end's FIN and all data before it arrived, or the connection was
     /// closed at once.
     pub(crate) fn is_finished(&self) -> bool {
         self.gone || self.receiver.is_finished()
@@ -167,7 +167,7 @@ impl TcpEndpoint {
         true
     }
 
-    /// Returns the next packet to send now. Call repeatedly until it returns `None`.
+    /// Returns the next packet to send now. Call this function repeatedly until it returns `None`.
     pub(crate) fn poll_send(&mut self, now: Time) -> Option<TcpPacket> {
         if std::mem::take(&mut self.closing) {
             self.gone = true;
@@ -184,8 +184,8 @@ impl TcpEndpoint {
         }
         if let Some(segment) = self.sender.poll_send(now) {
             let ecn = segment.ecn_capable.then_some(Ecn::Ect0);
-            // A segment also carries the acknowledgement, so no separate one is due. SACK blocks
-            // would not fit beside data.
+            // A segment also carries the acknowledgement, so no separate acknowledgement is due.
+            // SACK blocks would not fit next to data.
             let ack = (!segment.syn).then(|| self.receiver.ack(now).beside(segment.len > 0));
             if ack.is_some() {
                 self.acks_now = 0;
@@ -213,7 +213,8 @@ impl TcpEndpoint {
         })
     }
 
-    /// Returns when to call [`TcpEndpoint::on_timeout`], or [`TcpEndpoint::poll_send`] again.
+    /// Returns the time at which to call [`TcpEndpoint::on_timeout`], or to call
+    /// [`TcpEndpoint::poll_send`] again.
     pub(crate) fn timeout(&self) -> Option<Time> {
         if self.gone {
             return None;

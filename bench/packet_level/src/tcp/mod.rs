@@ -1,9 +1,9 @@
-//! TCP at packet level under the controllers of real stacks. The papers simulated TCP; the other
-//! senders of this crate are QUIC-like.
+//! TCP at packet level under the controllers of real stacks. The papers simulated TCP, but the
+//! other senders of this crate are QUIC-like.
 //!
 //! A flow is a [`TcpSender`] and a [`TcpReceiver`], both pure state machines. The sender opens the
-//! connection, and all data go one way. A connection with data in both directions, as HTTP needs
-//! it, has a sender and a receiver at each end; tasks hold it as a [`TcpConnection`].
+//! connection, and all data go one way. HTTP needs a connection with data in both directions. Such
+//! a connection has a sender and a receiver at each end, and tasks hold it as a [`TcpConnection`].
 //!
 //! Sequence numbers count bytes, as in SACK blocks and the RFCs, so segments may have any size.
 //! They start at 0 after the SYN and have 64 bits, so they never wrap. Windows count data without
@@ -14,10 +14,10 @@
 //! | `segment.rs` | contents and sizes of segments |
 //! | `options.rs` | options of a sender |
 //! | `rto.rs` | round-trip times and the retransmission timeout (RFC 6298) |
-//! | `scoreboard.rs` | segments outstanding: SACKed, lost, retransmitted (RFC 6675) |
+//! | `scoreboard.rs` | outstanding segments: SACKed, lost, retransmitted (RFC 6675) |
 //! | `sender.rs` | handshake, window, timeouts, marks |
 //! | `sender/recovery.rs` | fast retransmit and recovery, QUIC's probes |
-//! | `receiver.rs` | when to acknowledge, and the contents of ACKs |
+//! | `receiver.rs` | the time of each ACK, and its contents |
 //! | `endpoint.rs` | a sender and a receiver whose packets travel together |
 //! | `connections.rs` | connections that tasks open, write to and wait for |
 

@@ -1,5 +1,5 @@
-//! The receiving side of TCP: when to acknowledge (RFC 5681 §4.2), and the contents of ACKs
-//! (RFC 2018, RFC 3168 §6.1.3, RFC 7323 §4.3).
+//! The receiving side of TCP: the time of each ACK (RFC 5681 §4.2), and its contents (RFC 2018,
+//! RFC 3168 §6.1.3, RFC 7323 §4.3).
 
 use std::time::Duration;
 
@@ -11,15 +11,16 @@ use super::segment::{MAX_SACK_BLOCKS, TcpAck, TcpSegment};
 /// Options of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpReceiverOptions {
-    /// Maximum number of in-order segments per ACK; 2 by default, 1 turns delayed ACKs off
-    /// (RFC 5681 §4.2).
+    /// Maximum number of in-order segments per ACK; 2 by default. A value of 1 turns delayed ACKs
+    /// off (RFC 5681 §4.2).
     pub every: u32,
-    /// Maximum delay of an ACK; 100 ms by default, as in ns-2's full TCP; RFC 5681 §4.2 allows 500
-    /// ms.
+    /// Maximum delay of an ACK; 100 ms by default, as in ns-2's full TCP. RFC 5681 §4.2 allows
+    /// 500 ms.
     pub max_delay: Duration,
     /// Whether ACKs carry SACK blocks (RFC 2018).
     pub sack: bool,
-    /// Whether ACKs carry timestamps (RFC 7323 §3) and, with them, one-way delays (Sync-TCP §3.2).
+    /// Whether ACKs carry timestamps (RFC 7323 §3). The timestamps also give one-way delays
+    /// (Sync-TCP §3.2).
     pub timestamps: bool,
     /// Whether ACKs carry the numbers of packets received and marked
     /// (draft-ietf-tcpm-accurate-ecn).
@@ -46,23 +47,23 @@ impl Default for TcpReceiverOptions {
 #[derive(Clone, Debug)]
 pub struct TcpReceiver {
     options: TcpReceiverOptions,
-    /// The next byte expected.
+    /// Sequence number of the next expected byte.
     next: u64,
-    /// Ranges received behind a gap, as the first byte and the byte after the last. The most
-    /// recently changed range is last.
+    /// Ranges received behind a gap. A range is given by its first byte and the byte after its last
+    /// byte. The most recently changed range is last.
     blocks: Vec<(u64, u64)>,
-    /// End of all received data: the byte after the last.
+    /// End of all received data: the sequence number after the last byte.
     arrived_end: u64,
-    /// In-order segments since the last ACK.
+    /// Number of in-order segments since the last ACK.
     waiting: u32,
     deadline: Option<Time>,
-    /// Timer of the SYN-ACK, and whether a SYN-ACK is owed.
+    /// Timer of the SYN-ACK, and whether a SYN-ACK must be sent.
     syn_timer: RtoEstimator,
     syn_owed: bool,
-    /// Whether a segment other than a SYN arrived. Any further SYN is then old.
+    /// Whether a segment other than a SYN has arrived. Any further SYN is then old.
     opened: bool,
     ece: bool,
-    /// Packets with data received, and how many of them were marked.
+    /// Number of received packets with data, and number of marked packets among them.
     arrived: u32,
     marked: u32,
     /// TS.Recent and Last.ACK.sent (RFC 7323 §4.3).
@@ -70,7 +71,7 @@ pub struct TcpReceiver {
     acked: u64,
     /// Send time and one-way delay of the newest segment.
     newest: (Time, OneWayDelay),
-    /// Sequence number after the sender's FIN, once known.
+    /// Sequence number after the sender's FIN; `None` until the FIN is known.
     end: Option<u64>,
 }
 
@@ -97,12 +98,12 @@ impl TcpReceiver {
         }
     }
 
-    /// Returns the data bytes that arrived in order.
+    /// Returns the number of data bytes that arrived in order.
     pub fn received(&self) -> u64 {
         self.next - u64::from(self.is_finished())
     }
 
-    /// Returns whether the sender's FIN and everything before it arrived.
+    /// Returns whether the sender's FIN and all data before it arrived.
     pub fn is_finished(&self) -> bool {
         self.end == Some(self.next)
     }
@@ -112,10 +113,10 @@ impl TcpReceiver {
         self.syn_owed
     }
 
-    /// Processes a segment; `marked` means a congestion-experienced mark. Returns true if an ACK
-    /// must leave now: for a SYN or FIN, for every [`TcpReceiverOptions::every`]-th segment, for a
-    /// segment out of order or seen before, and for a segment that fills all or part of a gap
-    /// (RFC 5681 §4.2).
+    /// Processes a segment. `marked` tells whether the segment has a Congestion Experienced mark.
+    /// Returns true if an ACK must leave now: for a SYN or FIN, for every
+    /// [`TcpReceiverOptions::every`]-th segment, for a segment that is out of order or was seen
+    /// before, and for a segment that fills all or part of a gap (RFC 5681 §4.2).
     pub fn on_segment(&mut self, now: Time, segment: &TcpSegment, marked: bool) -> bool {
         if segment.sent >= self.recent && segment.seq <= self.acked {
             self.recent = segment.sent;
@@ -153,14 +154,14 @@ impl TcpReceiver {
         false
     }
 
-    /// Inserts received bytes. Returns true if they were the next bytes expected.
+    /// Inserts received bytes. Returns true if they were the next expected bytes.
     fn insert(&mut self, first: u64, end: u64) -> bool {
         if end <= self.next {
             return false;
         }
         let in_order = first <= self.next;
         let (mut first, mut end) = (first.max(self.next), end);
-        // Fast path: most segments are new and either extend the newest block or touch none.
+        // Fast path: most segments are new, and either extend the newest block or touch no block.
         let newest =
             self.blocks.last_mut().filter(|(_, b)| first == *b && first == self.arrived_end);
         if let Some((_, b)) = newest {
@@ -188,12 +189,13 @@ impl TcpReceiver {
         in_order
     }
 
-    /// Returns the latest time for the next ACK or for another SYN-ACK.
+    /// Returns the latest time at which the next ACK, or another SYN-ACK, must leave.
     pub const fn timeout(&self) -> Option<Time> {
         self.deadline
     }
 
-    /// Builds the ACK to send now, or a SYN-ACK until a segment other than a SYN arrived.
+    /// Builds the ACK to send now. Builds a SYN-ACK instead until a segment other than a SYN has
+    /// arrived.
     pub fn ack(&mut self, now: Time) -> TcpAck {
         self.waiting = 0;
         self.deadline = None;

@@ -32,8 +32,8 @@ impl Default for RtoOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtoEstimator {
     options: RtoOptions,
-    /// RTT without acknowledgement delays. QUIC's average, variation and granularity then equal
-    /// TCP's (RFC 9002 §5.3, RFC 6298 §2 and §4).
+    /// RTT estimator without acknowledgement delays. QUIC's average, variation and granularity then
+    /// equal TCP's (RFC 9002 §5.3, RFC 6298 §2 and §4).
     rtt: RttEstimator,
     rto: Duration,
 }
@@ -51,7 +51,7 @@ impl RtoEstimator {
         self.rto = rto.max(self.options.floor).min(self.options.ceiling);
     }
 
-    /// Doubles the timeout after it expired, up to the ceiling (RFC 6298 §5, rule 5.5).
+    /// Doubles the timeout after it has expired, up to the ceiling (RFC 6298 §5, rule 5.5).
     pub fn back_off(&mut self) {
         self.rto = (self.rto * 2).min(self.options.ceiling);
     }
@@ -68,13 +68,13 @@ impl RtoEstimator {
         self.rto
     }
 
-    /// Returns the RTT as reported to controllers. Before the first sample, the initial timeout
-    /// stands in for the RTT, like the initial RTT of the QUIC-like sender.
+    /// Returns the RTT as reported to controllers. Before the first sample, this is the initial
+    /// timeout, which takes the role of the initial RTT of the QUIC-like sender.
     pub const fn rtt(&self) -> Rtt {
         if self.is_sampled() { self.rtt.rtt() } else { Rtt::first(self.options.initial) }
     }
 
-    /// Returns whether there was a sample.
+    /// Returns whether the estimator has a sample.
     pub const fn is_sampled(&self) -> bool {
         self.rtt.is_sampled()
     }

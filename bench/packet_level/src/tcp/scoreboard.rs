@@ -1,6 +1,6 @@
-//! Outstanding segments: which are acknowledged, lost or retransmitted, and how many bytes are in
-//! the network. With SACK, the functions correspond to IsLost(), SetPipe() and NextSeg() of
-//! RFC 6675 §4; without SACK, the bytes in the network are the flight size.
+//! Outstanding segments: which of them are acknowledged, lost or retransmitted, and how many bytes
+//! are in the network. With SACK, the functions correspond to IsLost(), SetPipe() and NextSeg() of
+//! RFC 6675 §4. Without SACK, the number of bytes in the network is the flight size.
 
 use std::collections::VecDeque;
 
@@ -8,25 +8,25 @@ use fathom_cc::{Acked, Time};
 
 use super::segment::SackBlocks;
 
-/// Number of duplicate ACKs, or of SACKed pieces above a segment, that mean a loss (RFC 5681 §3.2,
-/// RFC 6675 §2).
+/// Number of duplicate ACKs, or of SACKed ranges above a segment, that mean a loss
+/// (RFC 5681 §3.2, RFC 6675 §2).
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 
-/// A segment not yet acknowledged cumulatively.
+/// A segment that is not yet acknowledged cumulatively.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outstanding {
     pub(super) seq: u64,
     pub(super) len: u16,
-    /// Time of its last transmission.
+    /// Time of the last transmission of this segment.
     pub(super) sent: Time,
-    /// Whether it was sent more than once.
+    /// Whether this segment was sent more than once.
     pub(super) retransmitted: bool,
     sacked: bool,
-    /// Whether its acknowledgement was reported to the controller. A timeout clears `sacked` but
-    /// not this flag.
+    /// Whether the acknowledgement of this segment was reported to the controller. A timeout clears
+    /// `sacked` but not this flag.
     reported: bool,
     lost: bool,
-    /// Whether it was sent again in this recovery, so that it lies at or below HighRxt
+    /// Whether this segment was sent again in this recovery, so that it lies at or below HighRxt
     /// (RFC 6675 §2).
     resent: bool,
 }
@@ -36,30 +36,30 @@ impl Outstanding {
         self.seq + self.len as u64
     }
 
-    /// Returns the bytes that the segment has in the network (RFC 6675 §4, SetPipe).
+    /// Returns the number of bytes that the segment has in the network (RFC 6675 §4, SetPipe).
     const fn in_network(&self) -> u64 {
         let copies = if self.sacked { 0 } else { !self.lost as u64 + self.resent as u64 };
         copies * self.len as u64
     }
 
-    /// Returns whether the segment may be sent again: not yet retransmitted in this recovery, and
-    /// not SACKed.
+    /// Returns whether the segment may be sent again: it is not SACKed, and not yet retransmitted
+    /// in this recovery.
     const fn is_hole(&self) -> bool {
         !self.resent && !self.sacked
     }
 }
 
-/// Information in an ACK that was not known before.
+/// New information from an ACK.
 #[derive(Debug, Default)]
 pub(super) struct Newly {
     /// Newly acknowledged segments to report to the controller, oldest first.
     pub(super) packets: Vec<Acked>,
-    /// Bytes acknowledged cumulatively.
+    /// Number of bytes acknowledged cumulatively.
     pub(super) bytes: u64,
-    /// Whether a SACK block contained something new.
+    /// Whether a SACK block contained new information.
     pub(super) sacked: bool,
-    /// Send time of the newest segment, if none of the segments was sent twice (Karn's algorithm,
-    /// RFC 6298 §3).
+    /// Send time of the newest segment; `None` if one of the segments was sent twice (Karn's
+    /// algorithm, RFC 6298 §3).
     pub(super) sample: Option<Time>,
     /// Whether one of the segments was sent twice.
     ambiguous: bool,
@@ -78,23 +78,24 @@ impl Newly {
     }
 }
 
-/// The segments of one connection, starting with the first unacknowledged one. Thousands may be
-/// outstanding, so an ACK must not walk over all of them; the bounds below limit the search. Only
-/// loss detection by time, which QUIC's probes need, walks over all.
+/// The segments of one connection, starting with the first unacknowledged one. Thousands of
+/// segments may be outstanding, so the bounds below limit how many segments an ACK must visit. Only
+/// loss detection by time, which QUIC's probes need, visits all segments.
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     list: VecDeque<Outstanding>,
     una: u64,
     in_network: u64,
-    /// End of the SACKed data: the byte after the last (RFC 6675 §4, NextSeg rule 1.b).
+    /// End of the SACKed data: the sequence number after the last byte (RFC 6675 §4, NextSeg rule
+    /// 1.b).
     sacked_end: u64,
-    /// Blocks of the previous ACK. Everything in them is SACKed.
+    /// Blocks of the previous ACK. All segments in these blocks are SACKed.
     blocks: SackBlocks,
-    /// Below this sequence number, [`Scoreboard::detect_losses`] has marked everything that is not
-    /// SACKed.
+    /// Sequence number below which [`Scoreboard::detect_losses`] has marked all segments that are
+    /// not SACKed.
     examined: u64,
-    /// Lower bounds for searches: no unacknowledged segment below `lost_from` is both lost and a
-    /// hole, and none below `hole_from` is a hole.
+    /// Lower bounds for searches. No unacknowledged segment below `lost_from` is both lost and a
+    /// hole, and no segment below `hole_from` is a hole.
     lost_from: u64,
     hole_from: u64,
 }
@@ -106,7 +107,8 @@ impl Scoreboard {
         *self = Self { list, ..Self::default() };
     }
 
-    /// Returns the first byte not acknowledged cumulatively; `high` returns the next new byte.
+    /// Returns the first byte that is not acknowledged cumulatively. `high` returns the next new
+    /// byte.
     pub(super) const fn una(&self) -> u64 {
         self.una
     }
@@ -115,8 +117,8 @@ impl Scoreboard {
         self.list.back().map_or(self.una, Outstanding::end)
     }
 
-    /// Returns the bytes in the network: "pipe" with SACK, otherwise FlightSize; after a timeout,
-    /// the bytes sent since.
+    /// Returns the number of bytes in the network. With SACK, this is "pipe", otherwise FlightSize.
+    /// After a timeout, only bytes sent since then count.
     pub(super) const fn in_network(&self) -> u64 {
         self.in_network
     }
@@ -141,7 +143,7 @@ impl Scoreboard {
         }
     }
 
-    /// Adds new data that are sent now and returns their sequence number.
+    /// Adds new data that are sent now. Returns their sequence number.
     pub(super) fn push(&mut self, len: u16, now: Time) -> u64 {
         let seq = self.high();
         self.list.push_back(Outstanding {
@@ -158,8 +160,8 @@ impl Scoreboard {
         seq
     }
 
-    /// Marks a segment as sent again. A rescue counts neither for HighRxt nor for the bytes in the
-    /// network (RFC 6675 §4, NextSeg rule 4).
+    /// Marks a segment as sent again. A rescue retransmission counts neither for HighRxt nor for
+    /// the bytes in the network (RFC 6675 §4, NextSeg rule 4).
     pub(super) fn resend(&mut self, index: usize, now: Time, rescue: bool) {
         self.change(index, |s| {
             (s.sent, s.retransmitted) = (now, true);
@@ -167,8 +169,7 @@ impl Scoreboard {
         });
     }
 
-    /// Processes an ACK number and SACK blocks, and fills `newly` with the newly acknowledged
-    /// segments.
+    /// Processes an ACK number and SACK blocks. Fills `newly` with the newly acknowledged segments.
     pub(super) fn acknowledge(&mut self, ack: u64, sack: &SackBlocks, newly: &mut Newly) {
         newly.clear();
         let ack = ack.min(self.high());
@@ -212,8 +213,8 @@ impl Scoreboard {
         }
     }
 
-    /// Marks everything as lost after a timeout, including SACKed segments because the receiver may
-    /// have discarded them (RFC 6298 §5, RFC 2018 §8).
+    /// Marks all segments as lost after a timeout. This includes SACKed segments, because the
+    /// receiver may have discarded them (RFC 6298 §5, RFC 2018 §8).
     pub(super) fn lose_all(&mut self) {
         for segment in &mut self.list {
             (segment.lost, segment.resent, segment.sacked) = (true, false, false);
@@ -223,11 +224,11 @@ impl Scoreboard {
             (SackBlocks::default(), 0, 0, 0);
     }
 
-    /// Marks the segments for which IsLost() holds and returns the bytes newly marked. IsLost()
-    /// holds if above the segment [`DUPLICATE_THRESHOLD`] discontiguous pieces or more than
-    /// `(DUPLICATE_THRESHOLD - 1) * smss` bytes are SACKed (RFC 6675 §4).
+    /// Marks the segments for which IsLost() holds. Returns the number of newly marked bytes.
+    /// IsLost() holds for a segment if above it [`DUPLICATE_THRESHOLD`] discontiguous ranges or
+    /// more than `(DUPLICATE_THRESHOLD - 1) * smss` bytes are SACKed (RFC 6675 §4).
     pub(super) fn detect_losses(&mut self, smss: u16) -> u64 {
-        // Go down from the newest SACKed segment to the segment below which IsLost() holds.
+        // Go down from the newest SACKed segment to the segment at and below which IsLost() holds.
         let (mut bytes, mut pieces, mut above) = (0_u64, 0, false);
         let mut bound = self.index_of(self.sacked_end);
         while pieces < DUPLICATE_THRESHOLD
@@ -258,14 +259,14 @@ impl Scoreboard {
         self.list.partition_point(|s| s.seq < seq)
     }
 
-    /// Returns the sequence number after the first segment.
+    /// Returns the sequence number that follows the first segment.
     pub(super) fn first_end(&self) -> u64 {
         self.list.front().map_or(self.una, Outstanding::end)
     }
 
-    /// Marks segments as lost if their last transmission was at or before `time` and they are
-    /// neither SACKed nor known to be lost: QUIC's time threshold (RFC 9002 §6.1.2). Returns the
-    /// bytes newly marked.
+    /// Marks segments as lost by QUIC's time threshold (RFC 9002 §6.1.2): their last transmission
+    /// was at or before `time`, and they are neither SACKed nor already marked as lost. Returns the
+    /// number of newly marked bytes.
     pub(super) fn lose_sent_by(&mut self, time: Time) -> u64 {
         let mut bytes = 0;
         for index in 0..self.list.len() {
@@ -288,14 +289,15 @@ impl Scoreboard {
         self.list.front().is_some_and(|s| s.lost)
     }
 
-    /// Returns the bytes that are lost and not yet retransmitted, and the latest send time among
-    /// them.
+    /// Returns the number of bytes that are lost and not yet retransmitted, and the latest send
+    /// time among them.
     pub(super) fn lost(&self) -> (u64, Time) {
         let lost = self.list.iter().filter(|s| s.lost && s.is_hole());
         lost.fold((0, Time::ZERO), |(bytes, sent), s| (bytes + u64::from(s.len), sent.max(s.sent)))
     }
 
-    /// Returns the first lost segment that was not retransmitted (RFC 6675 §4, NextSeg rule 1).
+    /// Returns the first lost segment that has not been retransmitted (RFC 6675 §4, NextSeg rule
+    /// 1).
     pub(super) fn next_lost(&mut self) -> Option<usize> {
         let from = self.index_of(self.lost_from);
         let found = (from..self.list.len())
@@ -304,7 +306,7 @@ impl Scoreboard {
         found
     }
 
-    /// Returns the first segment below a SACKed one that was not retransmitted (RFC 6675 §4,
+    /// Returns the first segment below a SACKed one that has not been retransmitted (RFC 6675 §4,
     /// NextSeg rule 3).
     pub(super) fn next_hole(&mut self) -> Option<usize> {
         let (from, end) = (self.index_of(self.hole_from), self.index_of(self.sacked_end));
@@ -314,8 +316,8 @@ impl Scoreboard {
         found
     }
 
-    /// Returns the last segment that is not SACKed (RFC 6675 §4, NextSeg rule 4), or `None` if it
-    /// was already retransmitted, because then there is nothing to rescue.
+    /// Returns the last segment that is not SACKed (RFC 6675 §4, NextSeg rule 4). Returns `None`
+    /// if this segment was already retransmitted, because a rescue is then not needed.
     pub(super) fn last_hole(&self) -> Option<usize> {
         self.list.iter().rposition(|s| !s.sacked).filter(|index| !self.list[*index].resent)
     }

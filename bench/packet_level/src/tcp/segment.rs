@@ -7,21 +7,22 @@ use fathom_cc::{OneWayDelay, Time};
 
 use crate::packet::{Stored, take};
 
-/// Bytes of the IPv4 and TCP headers without options (RFC 791 §3.1, RFC 9293 §3.1).
+/// Size in bytes of the IPv4 and TCP headers without options (RFC 791 §3.1, RFC 9293 §3.1).
 pub const TCP_HEADER: u16 = 40;
-/// Bytes of the timestamps option with its padding (RFC 7323 §A).
+/// Size in bytes of the timestamps option with its padding (RFC 7323 §A).
 pub const TIMESTAMPS_OPTION: u16 = 12;
-/// Maximum number of SACK blocks in an ACK without timestamps; with timestamps one fewer fits
-/// (RFC 2018 §3).
+/// Maximum number of SACK blocks in an ACK without timestamps. With timestamps, one block fewer
+/// fits (RFC 2018 §3).
 pub const MAX_SACK_BLOCKS: usize = 4;
-/// Bytes of a SACK option without blocks but with padding, and of one block (RFC 2018 §3).
+/// Sizes in bytes of a SACK option without blocks but with padding (`SACK_OPTION`), and of one
+/// block (`SACK_BLOCK`; RFC 2018 §3).
 const SACK_OPTION: u16 = 4;
 const SACK_BLOCK: u16 = 8;
 
 /// A segment from the sender: SYN, the handshake's ACK, data, or FIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSegment {
-    /// First sequence number in bytes; the first data byte is 0.
+    /// First sequence number in bytes. The first data byte has number 0.
     pub seq: u64,
     /// Length in sequence numbers: the data bytes, plus one for a FIN.
     pub len: u16,
@@ -34,20 +35,20 @@ pub struct TcpSegment {
     pub fin: bool,
     /// Whether the segment closes the connection at once. Such a segment is never repeated.
     pub reset: bool,
-    /// Whether the sender reduced its window (RFC 3168 §6.1.2).
+    /// Whether the sender has reduced its window (RFC 3168 §6.1.2).
     pub cwr: bool,
     /// Whether the segment leaves as ECN-capable. SYNs, ACKs and retransmissions are not
     /// ECN-capable (RFC 3168 §6.1.1, RFC 3168 §6.1.4, RFC 3168 §6.1.5), unless
     /// `TcpOptions::ecn_retransmissions` is set.
     pub ecn_capable: bool,
-    /// Whether the data were sent before.
+    /// Whether the data have been sent before.
     pub retransmission: bool,
-    /// Bytes of the IP packet, headers included.
+    /// Size of the IP packet in bytes, including headers.
     pub size: u16,
 }
 
 impl TcpSegment {
-    /// Returns a segment that is only a header.
+    /// Returns a segment that consists only of a header.
     pub(super) const fn bare(now: Time) -> Self {
         Self {
             seq: 0,
@@ -83,13 +84,13 @@ impl FromIterator<(u64, u64)> for SackBlocks {
 }
 
 impl SackBlocks {
-    /// Builds the blocks from pairs of the first byte and the byte after the last, newest block
-    /// first. Blocks beyond [`MAX_SACK_BLOCKS`] are left out.
+    /// Builds the blocks from pairs of numbers, newest block first. A pair has the first byte and
+    /// the byte after the last one. Blocks beyond [`MAX_SACK_BLOCKS`] are left out.
     pub fn from_slice(blocks: &[(u64, u64)]) -> Self {
         blocks.iter().copied().collect()
     }
 
-    /// Returns the first byte of each block and the byte after its last.
+    /// Returns the first byte of each block and the byte after its last one.
     pub fn as_slice(&self) -> &[(u64, u64)] {
         &self.list[..self.len]
     }
@@ -102,34 +103,35 @@ impl SackBlocks {
 /// An acknowledgement, or the handshake's SYN-ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpAck {
-    /// Next byte expected; everything before it arrived.
+    /// Sequence number of the next expected byte. All bytes before it have arrived.
     pub ack: u64,
     /// Whether this is the SYN-ACK.
     pub syn: bool,
-    /// Whether a mark was seen and no CWR since (RFC 3168 §6.1.3).
+    /// Whether a mark was seen after the last CWR (RFC 3168 §6.1.3).
     pub ece: bool,
-    /// Ranges received behind a gap, if SACK is used.
+    /// Ranges received behind a gap. Empty if SACK is not used.
     pub sack: SackBlocks,
-    /// With the timestamps option: send time of the segment that made this ACK due (RFC 7323 §4.3).
+    /// Send time of the segment that made this ACK due (RFC 7323 §4.3); `None` without the
+    /// timestamps option.
     pub echo: Option<Time>,
-    /// With the timestamps option: one-way delay of the newest segment.
+    /// One-way delay of the newest segment; `None` without the timestamps option.
     pub one_way: Option<OneWayDelay>,
-    /// Whether the ACK came with data and is therefore no duplicate ACK (RFC 5681 §2).
+    /// Whether the ACK came with data and is therefore not a duplicate ACK (RFC 5681 §2).
     pub with_data: bool,
-    /// With accurate ECN: packets with data received so far, and how many of them were marked. The
-    /// counts occupy header fields and add no bytes.
+    /// Numbers of packets received with data and of marked packets among them so far; `None`
+    /// without accurate ECN. The counts occupy header fields and add no bytes.
     pub marks: Option<(u32, u32)>,
 }
 
 impl TcpAck {
-    /// Returns the ACK as carried in the header of a segment with or without data. SACK blocks do
-    /// not fit beside data.
+    /// Returns the ACK as it is carried in the header of a segment with or without data. SACK
+    /// blocks do not fit next to data.
     pub(super) fn beside(self, data: bool) -> Self {
         let sack = if data { SackBlocks::default() } else { self.sack };
         Self { with_data: data, sack, ..self }
     }
 
-    /// Returns the bytes of the IP packet, headers included.
+    /// Returns the size of the IP packet in bytes, including headers.
     pub const fn size(&self) -> u16 {
         let timestamps = if self.echo.is_some() { TIMESTAMPS_OPTION } else { 0 };
         let sack =
@@ -139,23 +141,23 @@ impl TcpAck {
 }
 
 const SYN: u8 = 1;
-/// CWR in a segment, ECE in an ACK.
+/// Flag that means CWR in a segment and ECE in an ACK.
 const CONGESTION: u8 = 2;
 const TIMESTAMPS: u8 = 4;
 const FIN: u8 = 8;
-/// Flag of segments only.
+/// Flag that only segments have.
 const RESET: u8 = 64;
-/// Flag of ACKs only: a segment precedes the ACK.
+/// Flag that only ACKs have: a segment precedes the ACK.
 const WITH_DATA: u8 = 16;
-/// Flag of ACKs only: counts of marks follow.
+/// Flag that only ACKs have: counts of marks follow.
 const MARKS: u8 = 32;
 
 fn flags_of<const N: usize>(flags: [(bool, u8); N]) -> [u8; 1] {
     [flags.iter().map(|(set, flag)| u8::from(*set) * flag).sum()]
 }
 
-/// Stores a packet between two ends that both have data: epoch, flags for segment and ACK, the
-/// segment, the ACK.
+/// Stores a packet between two ends that both have data: the epoch, flags for the segment and the
+/// ACK, the segment, and the ACK.
 pub(super) fn store_packet(
     epoch: u32,
     segment: Option<&TcpSegment>,
@@ -181,14 +183,14 @@ pub(super) fn read_packet(mut bytes: &[u8]) -> Option<(u32, Option<TcpSegment>, 
     Some((epoch, segment, ack))
 }
 
-/// Stores a segment after its epoch (4 bytes). The epoch tells the connections of a flow apart.
+/// Stores a segment after its epoch (4 bytes). The epoch distinguishes the connections of a flow.
 pub(crate) fn store_segment(epoch: u32, segment: &TcpSegment) -> Stored {
     let mut s = Stored::new(epoch);
     put_segment(&mut s, segment);
     s
 }
 
-/// Stores flags (1 byte), sequence number (8), length (2) and send time (8).
+/// Stores the flags (1 byte), the sequence number (8), the length (2) and the send time (8).
 fn put_segment(s: &mut Stored, segment: &TcpSegment) {
     s.put(flags_of([
         (segment.syn, SYN),
@@ -201,7 +203,7 @@ fn put_segment(s: &mut Stored, segment: &TcpSegment) {
     s.put(segment.sent.as_nanos().to_le_bytes());
 }
 
-/// Reads the epoch and the fields of the segment that a receiver uses.
+/// Reads the epoch, and those fields of the segment that a receiver uses.
 pub(crate) fn read_segment(mut bytes: &[u8]) -> Option<(u32, TcpSegment)> {
     let epoch = u32::from_le_bytes(take(&mut bytes)?);
     Some((epoch, take_segment(&mut bytes)?))
@@ -228,8 +230,8 @@ pub(crate) fn store_ack(epoch: u32, ack: &TcpAck) -> Stored {
     s
 }
 
-/// Stores flags (1 byte), ACK number (8), with timestamps the echo (8) and one-way delay (8), with
-/// accurate ECN the counts of marks (8), then 16 bytes per block.
+/// Stores the flags (1 byte) and the ACK number (8). With timestamps, the echo (8) and the one-way
+/// delay (8) follow. With accurate ECN, the counts of marks (8) follow. Each block takes 16 bytes.
 fn put_ack(s: &mut Stored, ack: &TcpAck) {
     let timestamps = ack.echo.zip(ack.one_way);
     s.put(flags_of([

@@ -3,28 +3,28 @@
 //! marks (RFC 3168).
 //!
 //! The controller's window is cwnd whenever possible. The sender itself handles the parts of TCP
-//! that the controller interface cannot express:
-//! - NewReno's inflation by duplicate ACKs (RFC 5681 §3.2) is added to the window, and removed at
+//! that the controller's interface cannot express:
+//! - NewReno's inflation by duplicate ACKs (RFC 5681 §3.2) is added to the window and removed at
 //!   the end of recovery.
-//! - A window smaller than the controller's (the initial window, one segment after a timeout,
-//!   FlightSize after NewReno's recovery) is a cap kept by the sender. The cap grows by slow start
-//!   until it reaches the controller's window, and is then dropped.
-//! - TCP's window does not grow below such a cap, on duplicate ACKs or in recovery. These
-//!   acknowledgements are reported to the controller as `app_limited`.
+//! - The sender applies a cap where TCP's window is smaller than the controller's: in the initial
+//!   window, with one segment after a timeout, and with FlightSize after NewReno's recovery. The
+//!   cap grows by slow start until it reaches the controller's window, and is then removed.
+//! - Under such a cap, on duplicate ACKs and in recovery, the controller's window must not grow.
+//!   These acknowledgements are therefore reported to the controller as `app_limited`.
 //! - With [`GrowthCounting::Acks`], all packets of an acknowledgement together count as one segment
 //!   (RFC 5681 §3.1).
 //!
-//! A loss is reported to the controller once per recovery, a timeout as persistent congestion, and
-//! marks once per window. A repeated timeout of the same segment is not reported, because
-//! ssthresh stays unchanged (RFC 5681 §3.1).
+//! The controller gets one report of a loss per recovery and one report of marks per window. A
+//! timeout is reported as persistent congestion. A repeated timeout of the same segment is not
+//! reported, because ssthresh stays unchanged (RFC 5681 §3.1).
 //!
 //! Differences from the RFCs:
-//! - ssthresh is the controller's fraction of its own window, not of FlightSize (RFC 5681 §3.1,
-//!   equation 4), and at least the controller's minimum window.
+//! - ssthresh is the controller's fraction of its own window rather than of FlightSize
+//!   (RFC 5681 §3.1, equation 4). It is at least the controller's minimum window.
 //! - A segment that was just retransmitted is not used as a rescue retransmission (RFC 6675 §4,
 //!   rule 4 of NextSeg).
 //! - Marks of classic ECN are not counted, so [`AckEvent::ecn`] is set only with accurate ECN.
-//! - Nothing is undone when a retransmission proves spurious.
+//! - The sender undoes nothing when a retransmission proves to be spurious.
 
 mod recovery;
 
@@ -45,9 +45,9 @@ use crate::pace;
 /// Counts of a sender over all its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpCounts {
-    /// Segments with data sent.
+    /// Number of sent segments with data.
     pub sent: u64,
-    /// Data segments among them that had been sent before.
+    /// Number of retransmissions among the sent segments with data.
     pub retransmitted: u64,
     /// Number of fast recoveries begun.
     pub fast_recoveries: u64,
@@ -55,36 +55,36 @@ pub struct TcpCounts {
     pub timeouts: u64,
     /// Timeouts of SYNs.
     pub syn_timeouts: u64,
-    /// Data bytes acknowledged cumulatively.
+    /// Number of data bytes acknowledged cumulatively.
     pub delivered: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Connection {
     Closed,
-    /// The other end opens the connection.
+    /// The sender waits for the other end to open the connection.
     Listening,
-    /// Time at which the SYN left, and how many SYNs to send again.
+    /// The SYN has left at this time. The second field is the number of SYNs to send again.
     SynSent(Time, u32),
     Established,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fin {
-    /// More data may follow.
+    /// No FIN is planned. More data may follow.
     None,
-    /// The FIN leaves after the pending data.
+    /// The FIN must be sent after the pending data.
     Owed,
-    /// The FIN was sent; holds the sequence number after it.
+    /// The FIN was sent. The field is the sequence number after the FIN.
     Sent(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recovery {
     Open,
-    /// Fast recovery, and whether a partial ACK has already arrived.
+    /// Fast recovery. The field tells whether a partial ACK has already arrived.
     Fast(bool),
-    /// Recovery from a timeout: the segments outstanding at the timeout are sent again.
+    /// Recovery from a timeout. All segments that were outstanding at the timeout are sent again.
     Timeout,
 }
 
@@ -93,43 +93,43 @@ pub struct TcpSender {
     controller: Box<dyn Controller>,
     options: TcpOptions,
     connection: Connection,
-    /// Whether to send the SYN before there is anything to send.
+    /// Whether to send the SYN before there are data to send.
     opens: bool,
-    /// SYNs sent, and whether the handshake's ACK is owed.
+    /// Number of SYNs sent, and whether the handshake's ACK must be sent.
     syns: u32,
     ack_owed: bool,
     board: Scoreboard,
     newly: Newly,
-    /// Bytes not sent yet.
+    /// Number of bytes that have not been sent yet.
     pending: u64,
     fin: Fin,
     recovery: Recovery,
-    /// First unsent byte when the last recovery began, and first unsent byte when the window was
-    /// last reduced for any reason.
+    /// First unsent byte when the last recovery began (`recover`), and when the window was last
+    /// reduced for any reason (`reduced`).
     recover: Option<u64>,
     reduced: Option<u64>,
     duplicates: u32,
-    /// NewReno's inflation in bytes. Negative if deflation exceeds it.
+    /// NewReno's inflation in bytes. It is negative if deflation exceeds inflation.
     inflation: i64,
-    /// TCP's window if it is smaller than the controller's.
+    /// Window of TCP in bytes; `None` unless it is smaller than the controller's window.
     cap: Option<u64>,
-    /// Whether the first lost segment is sent regardless of the window.
+    /// Whether to send the first lost segment regardless of the window.
     forced: bool,
-    /// Probes to send, and the sequence number from which to take their data.
+    /// Number of probes to send, and the sequence number from which their data are taken.
     probes_left: u32,
     probed: u64,
-    /// A rescue retransmission requires a cumulative ACK above this sequence number: RescueRxt
-    /// (RFC 6675 §2) plus one.
+    /// Sequence number that a cumulative ACK must exceed before another rescue retransmission:
+    /// RescueRxt (RFC 6675 §2) plus one.
     rescue_above: u64,
     cwr_owed: bool,
-    /// Unmarked and marked packets that accurate ECN has reported so far.
+    /// Numbers of unmarked and marked packets that accurate ECN has reported so far.
     marks: (u32, u32),
     rto: RtoEstimator,
     rto_at: Option<Time>,
-    /// Timeouts since the last new acknowledgement.
+    /// Number of timeouts since the last new acknowledgement.
     timeouts: u32,
     last_sent: Option<Time>,
-    /// Earliest send time under pacing, and whether the sender is waiting for it.
+    /// Earliest send time under pacing, and whether the sender is waiting for this time.
     next_send: Time,
     waits_for_pace: bool,
     app_limited: bool,
@@ -194,23 +194,24 @@ impl TcpSender {
         self.board.clear();
     }
 
-    /// Adds `bytes` bytes to send. The first call opens the connection.
+    /// Adds `bytes` bytes to the data to send. The first call opens the connection.
     pub fn offer(&mut self, bytes: u64) {
         self.pending = self.pending.saturating_add(bytes);
     }
 
-    /// Opens the connection at once, before there is anything to send.
+    /// Opens the connection at once, before there are data to send.
     pub fn connect(&mut self) {
         self.opens = true;
     }
 
-    /// Waits for the other end to open the connection. Nothing leaves before [`TcpSender::accept`].
+    /// Waits for the other end to open the connection. No segment leaves before
+    /// [`TcpSender::accept`] is called.
     pub fn listen(&mut self) {
         self.connection = Connection::Listening;
     }
 
     /// Accepts the connection that the other end opened. `sample` is the time from the SYN-ACK to
-    /// its answer. It is `None` if several SYN-ACKs were sent; the first window is then one segment
+    /// its answer. If several SYN-ACKs were sent, it is `None`, and the first window is one segment
     /// (RFC 5681 §3.1).
     pub fn accept(&mut self, sample: Option<Duration>) {
         if self.connection != Connection::Listening {
@@ -228,19 +229,19 @@ impl TcpSender {
         self.connection == Connection::Established
     }
 
-    /// Closes the sending side: a FIN follows the last byte.
+    /// Closes the sending side, so that a FIN follows the last byte.
     pub fn finish(&mut self) {
         if self.fin == Fin::None {
             self.fin = Fin::Owed;
         }
     }
 
-    /// Returns whether everything offered was acknowledged, including the FIN if there is one.
+    /// Returns whether all offered bytes were acknowledged, and the FIN if there is one.
     pub fn is_done(&self) -> bool {
         self.pending == 0 && self.fin != Fin::Owed && self.board.is_empty()
     }
 
-    /// Returns the data bytes in the network, as the window counts them.
+    /// Returns the number of data bytes in the network, as the window counts them.
     pub const fn in_flight(&self) -> u64 {
         self.board.in_network()
     }
@@ -255,14 +256,14 @@ impl TcpSender {
         self.controller.metrics()
     }
 
-    /// Returns cwnd in bytes: the controller's window, or the sender's cap if smaller, without
-    /// inflation.
+    /// Returns cwnd in bytes without inflation: the controller's window, or the sender's cap if the
+    /// cap is smaller.
     pub fn window(&self) -> u64 {
         let window = self.controller.send_params().window;
         self.cap.map_or(window, |cap| cap.min(window))
     }
 
-    /// Returns the next segment to send now. Call repeatedly until it returns `None`.
+    /// Returns the next segment to send now. Call this function repeatedly until it returns `None`.
     pub fn poll_send(&mut self, now: Time) -> Option<TcpSegment> {
         self.waits_for_pace = false;
         match self.connection {
@@ -307,8 +308,8 @@ impl TcpSender {
         self.send_new(now, &params, full, window)
     }
 
-    /// Returns whether the window alone releases lost segments. In NewReno's recovery, duplicate
-    /// and partial ACKs release them instead.
+    /// Returns whether the window alone determines when lost segments are sent. In NewReno's
+    /// recovery, duplicate and partial ACKs determine this instead.
     fn resends_by_window(&self) -> bool {
         match self.recovery {
             Recovery::Open => self.options.probes.is_some(),
@@ -317,8 +318,8 @@ impl TcpSender {
         }
     }
 
-    /// Sends new data if window and receiver allow. Otherwise, in recovery with SACK, sends a hole
-    /// or the rescue (RFC 6675 §4, NextSeg rules 2 to 4).
+    /// Sends new data if the window and the receiver allow it. Otherwise, in recovery with SACK,
+    /// sends a hole or the rescue retransmission (RFC 6675 §4, NextSeg rules 2 to 4).
     fn send_new(
         &mut self,
         now: Time,
@@ -356,7 +357,7 @@ impl TcpSender {
         Some(self.resend(now, last, true))
     }
 
-    /// Returns the segments beyond the window that limited transmit allows now (RFC 3042 §2).
+    /// Returns how many segments limited transmit allows beyond the window now (RFC 3042 §2).
     fn limited_transmit(&self) -> u32 {
         let extra = !self.options.has_sack() && self.options.limited_transmit;
         let first = self.recovery == Recovery::Open && self.duplicates < DUPLICATE_THRESHOLD;
@@ -372,11 +373,11 @@ impl TcpSender {
         }
     }
 
-    /// Returns whether pacing allows a segment to leave now, and if so schedules the next one.
+    /// Returns whether pacing allows a segment to leave now. If so, schedules the next segment.
     /// Without pacing, always returns true.
     fn may_pace(&mut self, now: Time, params: &SendParams, len: u16) -> bool {
         let round_trip = self.rto.is_sampled().then(|| self.rto.rtt().smoothed);
-        // Pace TCP's window, which may be smaller than the controller's.
+        // Pace by TCP's window, which may be smaller than the controller's.
         let params = SendParams { window: self.window(), ..*params };
         let gap = pace::gap(&params, round_trip, len).unwrap_or_default();
         if !gap.is_zero() {
@@ -444,7 +445,7 @@ impl TcpSender {
         }
     }
 
-    /// Records that data leave, and starts the timer if it is not running (RFC 6298 §5, rule 5.1).
+    /// Records that data leave. Starts the timer if it is not running (RFC 6298 §5, rule 5.1).
     fn sent(&mut self, now: Time, len: u16) {
         self.rto_at = self.rto_at.or_else(|| Some(self.timer(now)));
         self.last_sent = Some(now);
@@ -452,7 +453,8 @@ impl TcpSender {
         self.controller.on_sent(&Sent { now, bytes: u64::from(len) });
     }
 
-    /// Returns when to call [`TcpSender::on_timeout`], or [`TcpSender::poll_send`] again.
+    /// Returns the time at which to call [`TcpSender::on_timeout`], or to call
+    /// [`TcpSender::poll_send`] again.
     pub fn timeout(&self) -> Option<Time> {
         let pace = self.waits_for_pace.then_some(self.next_send);
         [self.rto_at, pace].into_iter().flatten().min()
@@ -461,7 +463,7 @@ impl TcpSender {
     /// Handles an expired timer (RFC 6298 §5, rules 5.4 to 5.7).
     pub fn on_timeout(&mut self, now: Time) {
         if self.rto_at.is_none_or(|at| at > now) {
-            return; // only the pacing timer
+            return; // Only the pacing timer has expired.
         }
         self.rto.back_off();
         if let Connection::SynSent(sent, _) = self.connection {
@@ -480,7 +482,7 @@ impl TcpSender {
         }
         self.board.lose_all();
         self.begin_recovery(Recovery::Timeout);
-        // The loss window (RFC 5681 §3.1).
+        // Set the loss window (RFC 5681 §3.1).
         self.cap = Some(u64::from(self.options.smss()));
         if self.timeouts == 1 {
             let (bytes, sent) = self.board.lost();
@@ -499,7 +501,7 @@ impl TcpSender {
         // The SACK blocks of an old ACK still count (RFC 6675 §5).
         let old = ack.ack < self.board.una() && !self.options.has_sack();
         if old || self.board.is_empty() {
-            return; // old, or nothing is outstanding
+            return; // The ACK is old, or no data are outstanding.
         }
         let ecn = self.new_marks(ack);
         self.board.acknowledge(ack.ack, &ack.sack, &mut self.newly);
@@ -540,7 +542,7 @@ impl TcpSender {
         }
     }
 
-    /// Starts with one segment after a lost SYN or SYN-ACK (RFC 5681 §3.1).
+    /// Starts with a window of one segment after a lost SYN or SYN-ACK (RFC 5681 §3.1).
     fn begin_after_lost_syn(&mut self) {
         if self.options.probes.is_some() {
             return; // RFC 9002 §4.9 and §7.2: QUIC keeps its window
@@ -550,7 +552,7 @@ impl TcpSender {
     }
 
     /// Restarts the timer after new data were acknowledged (RFC 6298 §5, rules 5.2 and 5.3). In
-    /// NewReno's recovery only the first partial ACK restarts it (RFC 6582 §3.2).
+    /// NewReno's recovery, only the first partial ACK restarts the timer (RFC 6582 §3.2).
     fn restart_timer(&mut self, now: Time) {
         let impatient = self.options.recovery == LossRecovery::NewReno
             && self.recovery == Recovery::Fast(true)
@@ -562,10 +564,10 @@ impl TcpSender {
         }
     }
 
-    /// Returns when a retransmission timeout that starts now expires. It includes a delay that the
-    /// controller adds to packets at the sender (SDC), because this delay is part of the round trip
-    /// that the timer waits for: packets are then so far apart that duplicate ACKs would come too
-    /// late.
+    /// Returns when a retransmission timeout that starts now expires. The timeout includes a delay
+    /// that the controller adds to packets at the sender (SDC), because this delay is part of the
+    /// measured round trip. With such a delay, packets are so far apart that duplicate ACKs would
+    /// come too late.
     fn timer(&self, now: Time) -> Time {
         let added = match self.controller.send_params().pacing {
             Pacing::Delay(added) => added,
@@ -576,7 +578,7 @@ impl TcpSender {
             + self.options.probes.map_or(Duration::ZERO, |probes| probes.ack_delay)
     }
 
-    /// Reports an acknowledgement to the controller and grows the cap.
+    /// Reports an acknowledgement to the controller. Also grows the cap.
     fn tell_acked(&mut self, now: Time, ack: &TcpAck, advanced: bool, ecn: Option<EcnDelta>) {
         let smss = u64::from(self.options.smss());
         let grows = advanced && !self.app_limited && !matches!(self.recovery, Recovery::Fast(_));
@@ -586,7 +588,7 @@ impl TcpSender {
         if one {
             acked = acked.min(smss);
             let mut left = smss;
-            // Count the newest packets first, because older ones may have been sent before a
+            // Process the newest packets first, because older packets may have been sent before a
             // reduction.
             for packet in self.newly.packets.iter_mut().rev() {
                 packet.bytes = packet.bytes.min(left);
@@ -621,8 +623,8 @@ impl TcpSender {
         self.controller.on_congestion_event(&CongestionEvent { now, sent, cause: Cause::Mark });
     }
 
-    /// Returns the counts that accurate ECN adds to those of earlier ACKs. A reordered older ACK
-    /// adds nothing.
+    /// Returns the counts that accurate ECN reports in addition to earlier ACKs. An older ACK that
+    /// arrives out of order adds nothing.
     fn new_marks(&mut self, ack: &TcpAck) -> Option<EcnDelta> {
         let (arrived, marked) = ack.marks.filter(|_| self.options.accurate_ecn)?;
         let before = self.marks;

@@ -12,7 +12,7 @@ const SAMPLES: usize = 64;
 /// Minimum size, in bytes, of a packet that is certainly more than an ACK.
 pub(super) const FULL: f64 = 400.0;
 
-/// A round trip derived from events, and the round trip in the metrics; both in declared
+/// A round trip derived from events, and the round trip in the metrics. Both are in declared
 /// milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
@@ -20,7 +20,7 @@ pub(super) struct Pair {
     pub(super) logged: f64,
 }
 
-/// Evidence from a connection's events so far; times in declared milliseconds.
+/// Evidence from a connection's events so far. Times are in declared milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct Clues {
     /// Packets in flight, by space and number.
@@ -28,39 +28,41 @@ pub(super) struct Clues {
     pub(super) sent_times: VecDeque<f64>,
     pub(super) first_sent: Option<f64>,
     pub(super) first_received: Option<f64>,
-    /// Newest round trip derived from an ACK frame, until metrics follow.
+    /// Newest round trip derived from an ACK frame; `None` once metrics have followed it.
     pub(super) shown: Option<f64>,
     pub(super) latest: Option<f64>,
     pub(super) metrics: bool,
     pub(super) answered: bool,
     in_flight: f64,
-    /// Bytes sent since the last metrics, and whether metrics came too rarely to separate sent from
-    /// acknowledged bytes.
+    /// Number of bytes sent since the last metrics, and whether metrics came too rarely to separate
+    /// sent bytes from acknowledged bytes.
     sent_since: f64,
     mixed: bool,
     pub(super) lost: bool,
-    /// Increases of the bytes in flight, less the part that later decreases have consumed.
+    /// Increases of the bytes in flight, minus the parts that later decreases have used up.
     increases: VecDeque<(f64, f64)>,
-    /// Packets sent: time, and total bytes sent up to the end of the packet.
+    /// Sent packets: the time of each, and the total number of bytes sent up to the end of the
+    /// packet.
     ends: VecDeque<(f64, f64)>,
     sent_bytes: f64,
     full_bytes: f64,
     pub(super) lost_bytes: f64,
 }
 
-/// Counts, for each unit, how often a packet had been sent exactly one logged round trip before.
+/// Number of hits for each unit. A hit is a packet that was sent exactly one logged round trip
+/// before the logged time.
 #[derive(Debug, Default)]
 pub(super) struct Matches {
     samples: f64,
-    /// Per unit: hits, and hits at neighbouring moments.
+    /// Counts for each unit: hits, and hits at neighbouring times.
     units: [(f64, f64); FACTORS.len()],
     logged: Vec<f64>,
 }
 
-/// Possible ratios of a trace's real unit to its declared unit; the declared unit comes first.
+/// Possible ratios of a trace's actual unit to its declared unit. The declared unit comes first.
 pub(super) const FACTORS: [f64; 5] = [1.0, 1e3, 1e-3, 1e6, 1e-6];
-/// Neighbouring moments, relative to a round trip ago. If these hit equally often, hits prove
-/// nothing.
+/// Neighbouring times, relative to the time one round trip ago. If these times have as many hits,
+/// hits prove nothing.
 const BESIDE: [f64; 4] = [0.83, 0.91, 1.09, 1.17];
 
 impl Clues {
@@ -92,7 +94,7 @@ impl Clues {
         }
     }
 
-    /// Derives a round trip from an ACK. RFC 9002 §5.1: a sample is that of the largest newly
+    /// Derives a round trip from an ACK. By RFC 9002 §5.1, a sample belongs to the largest newly
     /// acknowledged packet.
     fn acked(&mut self, at: f64, packet: &Packet) {
         let Some((space, _)) = packet.number else { return };
@@ -113,7 +115,8 @@ impl Clues {
         }
     }
 
-    /// Tracks the bytes in flight, assuming that the bytes sent first leave first.
+    /// Tracks the bytes in flight. Assumes that bytes leave the network in the order in which they
+    /// were sent.
     pub(super) fn flight(&mut self, at: f64, bytes: Option<f64>) -> Option<f64> {
         let change = bytes? - std::mem::replace(&mut self.in_flight, bytes?);
         self.mixed |= std::mem::take(&mut self.sent_since) > 1.1 * change.max(0.0) + FULL;
@@ -139,8 +142,8 @@ impl Clues {
         sent.filter(|_| !self.lost).map(|sent| at - sent)
     }
 
-    /// Returns the age of the newest packet that has left the network, if nearly all packets are
-    /// full-sized and none was lost.
+    /// Returns the age of the newest packet that has left the network. Returns `None` unless nearly
+    /// all packets are full-sized and none was lost.
     pub(super) fn delivered(&mut self, at: f64, in_flight: f64) -> Option<f64> {
         let delivered = self.sent_bytes - self.lost_bytes - in_flight;
         let mut newest = None;
@@ -180,8 +183,8 @@ impl Matches {
         }
     }
 
-    /// Returns the round trip in the unit in which hits are nearly certain, unless neighbouring
-    /// moments hit as well.
+    /// Returns the round trip in the unit for which hits are nearly certain. Returns `None` if
+    /// neighbouring times have as many hits.
     pub(super) fn best(&self) -> Option<Pair> {
         let part = |n: f64| n / self.samples;
         let fits = |(hit, beside): (f64, f64)| {
@@ -189,7 +192,7 @@ impl Matches {
         };
         let logged = median(self.logged.clone())?;
         let shown = |factor: f64| Pair { shown: logged * factor, logged };
-        // Prefer the declared unit, even if its hits may be chance.
+        // Prefer the declared unit, even if its hits may be due to chance.
         if part(self.units[0].0) >= 0.3 {
             return fits(self.units[0]).then(|| shown(1.0));
         }
@@ -201,7 +204,7 @@ impl Matches {
     }
 }
 
-/// Returns the middle value.
+/// Returns the median.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

@@ -1,5 +1,5 @@
-//! One JSON document with traces, read as a stream. The document is read twice, because the
-//! settings of a trace may come after its events.
+//! One JSON document with traces, which is read as a stream. The document is read twice, because
+//! the settings of a trace may follow its events.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -22,7 +22,8 @@ pub(super) struct Settings {
     pub(super) keys: Vec<String>,
 }
 
-/// Reads the settings of each trace. Errors are left to [`read`], which reaches the same place.
+/// Reads the settings of each trace. Ignores errors, because [`read`] reaches the same position and
+/// reports them.
 pub(super) fn settings(from: impl Read) -> Settings {
     let mut settings = Settings::default();
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, from));
@@ -40,13 +41,14 @@ pub(super) fn read(
     let mut pass = Pass::Events { traces, current: 0, number: 0, title, out };
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, from));
     let ended = Document(&mut pass).deserialize(&mut json);
-    // If the document ends in the middle, its trace ends there as well.
+    // If the document ends in the middle, its last trace also ends there.
     pass.end_trace();
     let Pass::Events { title, out, .. } = pass else { return Ok(()) };
     out.summary.title = title;
     match ended {
         Err(e) if e.is_io() => Err(e.into()),
-        // Everything read so far is valid: a stack that crashes leaves its document open.
+        // Everything that was read so far is valid, because a stack that crashes leaves its
+        // document unfinished.
         Err(e) if e.is_eof() => {
             out.summary.cut_off = Some(format!("line {} column {}: {e}", e.line(), e.column()));
             Ok(())

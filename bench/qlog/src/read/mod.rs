@@ -8,10 +8,11 @@
 //! | `out.rs` | delivery of events in the order of their times |
 //! | `units.rs` | checks of a trace's declared units |
 //! | `clues.rs` | round trips derived from events |
-//! | `trace.rs` | settings of a trace, and the fields of an event |
+//! | `trace.rs` | settings of a trace; fields of an event |
 //!
-//! Formats are distinguished by the first bytes of a file, not by its name. Unreadable records are
-//! counted and skipped (RFC 7464 §2.3 asks for that); a file without a single event is an error.
+//! Formats are distinguished by the first bytes of a file rather than by its name. Unreadable
+//! records are counted and skipped, as RFC 7464 §2.3 demands. A file without a single event is an
+//! error.
 
 mod clues;
 mod contained;
@@ -34,14 +35,14 @@ pub use not_qlog::by_bytes as foreign;
 
 /// Maximum bytes of one record of a sequence.
 const RECORD: usize = 16 << 20;
-/// Maximum size of a file that is one JSON document; a single event of it may be as large as the
-/// whole.
+/// Maximum size in bytes of a file that is one JSON document. A single event may be as large as the
+/// whole document.
 const DOCUMENT: u64 = 2 << 30;
 
-/// Callback with the number of bytes read since the last call.
+/// Callback that gets the number of bytes read since the last call.
 pub type ReadProgress<'a> = &'a mut dyn FnMut(u64);
 
-/// Callback for every event.
+/// Callback that gets every event.
 type Sink<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>);
 
 /// Unreadable records: their number and the first of them.
@@ -49,10 +50,10 @@ type Sink<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>);
 pub struct Malformed {
     /// Number of unreadable records.
     pub records: u64,
-    /// Number of the first one, from 1. In a sequence, records are counted; in other files, lines
-    /// or events.
+    /// Number of the first unreadable record, from 1. In a sequence, this is the number of the
+    /// record. In other files, it is the number of the line or event.
     pub first: u64,
-    /// Error of the first one.
+    /// Error of the first unreadable record.
     pub why: String,
 }
 
@@ -67,9 +68,9 @@ pub struct Summary {
     pub title: Option<String>,
     /// Records skipped.
     pub malformed: Option<Malformed>,
-    /// Place at which the file is cut off, if its writer did not finish.
+    /// Position at which the file is cut off; `None` if its writer finished it.
     pub cut_off: Option<String>,
-    /// Conversions and contradictions, in words that follow the file's name. Reports show them
+    /// Conversions and contradictions, as words that follow the file's name. Reports show them
     /// first.
     pub warnings: Vec<String>,
 }
@@ -77,10 +78,10 @@ pub struct Summary {
 /// Reason why a file cannot be read, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// No byte can be read.
+    /// The first byte cannot be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// The file does not begin like a log.
+    /// The file does not begin as a log does.
     #[error("is not a qlog file: {0}")]
     Foreign(String),
     /// The document is too large.
@@ -89,7 +90,7 @@ pub enum ReadError {
          sequences (.sqlog), which may have any size"
     )]
     TooLarge(u64),
-    /// The file begins like a log but contains no event.
+    /// The file begins as a log does but contains no event.
     #[error("has no event that could be read{0}")]
     Empty(String),
 }
@@ -103,7 +104,7 @@ pub fn read(path: &Path, bytes: ReadProgress<'_>, sink: Sink<'_>) -> Result<Summ
     read_input(&Input::open(path)?, bytes, sink)
 }
 
-/// Reads an opened input like [`read`].
+/// Reads an input that is already open, like [`read`].
 ///
 /// # Errors
 /// Returns a [`ReadError`] if the input is not a readable log.
@@ -131,7 +132,7 @@ pub fn read_input(
             if let Some(size) = input.plain_size().filter(|size| *size > DOCUMENT) {
                 return Err(ReadError::TooLarge(size));
             }
-            // The settings of a trace may come after its events.
+            // The settings of a trace may follow its events.
             let settings =
                 contained::settings(Document { from: input.reader(&mut |_| {})?, left: DOCUMENT });
             if settings.traces.is_empty()
@@ -151,9 +152,9 @@ pub fn read_input(
 /// Layout of a file.
 #[derive(Debug, PartialEq, Eq)]
 enum Form {
-    /// Only white space.
+    /// A file that contains only white space.
     Empty,
-    /// Records that start with this byte, or lines that end with it.
+    /// Records that begin with this byte, or lines that end with it.
     Sequence(u8),
     Document,
 }
@@ -169,7 +170,7 @@ impl Form {
             [b'{', ..] => {
                 let text = &begins[start..];
                 let line = &text[..text.iter().position(|b| *b == b'\n').unwrap_or(text.len())];
-                // If the first line is a complete header or event, the file has one object per
+                // If the first line is a complete header or event, the file has one object on each
                 // line.
                 let alone = serde_json::from_slice::<Value>(line).ok().filter(sequence::is_record);
                 Ok(alone.map_or(Self::Document, |_| Self::Sequence(b'\n')))
@@ -182,7 +183,7 @@ impl Form {
     }
 }
 
-/// A document with a limit on the bytes read.
+/// A document whose number of readable bytes is limited.
 struct Document<'a> {
     from: InputReader<'a>,
     left: u64,

@@ -1,6 +1,6 @@
 //! Identification of files that are not qlog, with one line of advice for each.
 
-/// Byte sequences at which no text begins, and the kind of file that they identify.
+/// Byte sequences with which no text begins, and the kind of file that each identifies.
 const MAGIC: &[(&[u8], &str)] = &[
     (b"\x1f\x8b", "the file is compressed twice; decompress it once, for example with gunzip"),
     (
@@ -48,7 +48,7 @@ const SCRIPT: &str = "the file is JavaScript, as qlog was before draft-00 (2019)
     supported; record current qlog";
 
 /// Identifies a file that is not qlog by its first bytes. Returns words that follow "it is not
-/// qlog:", or `None` if the file may be qlog or a table.
+/// qlog:". Returns `None` if the file may be qlog or a table.
 pub fn by_bytes(begins: &[u8]) -> Option<&'static str> {
     if let Some((_, what)) = MAGIC.iter().find(|(magic, _)| begins.starts_with(magic)) {
         return Some(what);

@@ -1,4 +1,4 @@
-//! Delivery of events to the caller, in the order of their times and in checked units.
+//! Delivery of events to the caller, in the order of their times and with checked units.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -11,11 +11,11 @@ use super::{Malformed, ReadError, Sink, Summary};
 use crate::logged_event::LoggedEvent;
 use crate::parsed_event::ParsedEvent;
 
-/// Maximum number of connections distinguished in a file; further connections are merged with the
+/// Maximum number of connections distinguished in a file. Further connections are merged with the
 /// last one.
 const CONNECTIONS: usize = 100_000;
-/// Maximum number of events held back for reordering. Threads that log concurrently are never
-/// further apart.
+/// Maximum number of events held back for reordering. Events of threads that log concurrently are
+/// never further out of order.
 const DISORDER: usize = 512;
 /// Maximum number of events held back until the units of their trace are known.
 const UNCHECKED: usize = 4_096;
@@ -34,7 +34,7 @@ struct Held {
 }
 
 impl Ord for Held {
-    /// Orders the heap so that the oldest event comes first.
+    /// Orders events so that the heap returns the oldest event first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.time.total_cmp(&self.time).then(other.order.cmp(&self.order))
     }
@@ -60,7 +60,8 @@ pub(super) struct Out<'a> {
     pub(super) summary: Summary,
     /// Numbers of connections by trace and group.
     numbers: HashMap<(usize, Option<String>), usize>,
-    /// Trace, group and number of the previous event, nearly always also those of the next.
+    /// Trace, group and number of the previous event. Nearly always, the next event has the same
+    /// ones.
     last: Option<(usize, Option<String>, usize)>,
     current: Current,
 }
@@ -75,10 +76,10 @@ struct Current {
     events: u64,
     check: UnitCheck,
     verdict: Option<(Verdict, Sizes)>,
-    /// Time of the first event, and of the newest event delivered.
+    /// Times of the first event and of the newest delivered event.
     first: Option<f64>,
     newest: Option<f64>,
-    /// Number of events older than one already delivered.
+    /// Number of events that were older than an event already delivered.
     late: u64,
 }
 
@@ -102,7 +103,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Returns whether a header may still belong to the current trace.
+    /// Returns whether a header can still belong to the current trace.
     pub(super) fn has_no_event_of_trace(&self) -> bool {
         self.current.events == 0
     }
@@ -168,7 +169,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Decides on the units and delivers the events that waited for the decision.
+    /// Decides on the units. Delivers the events that waited for this decision.
     fn settle(&mut self, index: usize, trace: &Trace) {
         if self.current.verdict.is_some() {
             return;
@@ -235,7 +236,7 @@ impl<'a> Out<'a> {
     }
 }
 
-/// Returns the approximate bytes that a value occupies.
+/// Returns the approximate memory of a value in bytes.
 fn memory_of(value: &Value) -> usize {
     const EACH: usize = 48;
     match value {

@@ -23,7 +23,7 @@ pub(super) fn read(from: &mut impl BufRead, separator: u8, out: &mut Out<'_>) ->
                 _ if piece.skipped => {
                     out.malformed(number, format!("the record is longer than {RECORD} bytes"))
                 }
-                // Some stacks write their settings as a second header.
+                // Some stacks write their settings in a second header.
                 Ok(header)
                     if is_header(&header)
                         && trace.goes_on(&header)
@@ -54,7 +54,7 @@ pub(super) fn read(from: &mut impl BufRead, separator: u8, out: &mut Out<'_>) ->
     }
 }
 
-/// Keys of a header that begins a log, and of a header that continues it.
+/// Keys of a header that begins a log. `GOES_ON` has the keys of a header that continues a log.
 const BEGINS: [&str; 4] = ["qlog_version", "qlog_format", "file_schema", "trace"];
 const GOES_ON: [&str; 5] =
     ["vantage_point", "common_fields", "configuration", "event_fields", "event_schemas"];
@@ -65,8 +65,8 @@ fn is_header(record: &Value) -> bool {
     !is_event && BEGINS.iter().chain(&GOES_ON).any(has)
 }
 
-/// Returns whether a value is a header, or has the time or name of an event, and is not a complete
-/// document.
+/// Returns whether a value is part of a sequence: a header, or an object with the time or name of
+/// an event, but not a complete document.
 pub(super) fn is_record(value: &Value) -> bool {
     let has = |key: &&str| value.get(*key).is_some();
     let is_document = has(&"traces") || has(&"events");
@@ -74,8 +74,8 @@ pub(super) fn is_record(value: &Value) -> bool {
 }
 
 impl Trace {
-    /// Returns whether a header belongs to this trace: it has settings but no key that begins a
-    /// log.
+    /// Returns whether a header belongs to this trace: it has settings, but no key that begins a
+    /// new log.
     fn goes_on(&self, header: &Value) -> bool {
         BEGINS.iter().all(|key| header.get(*key).is_none())
     }
@@ -87,7 +87,7 @@ struct Piece {
     skipped: bool,
 }
 
-/// Reads up to the next separator or the end.
+/// Reads up to the next separator or the end of the file.
 fn next(from: &mut impl BufRead, separator: u8, record: &mut Vec<u8>) -> io::Result<Piece> {
     record.clear();
     let mut skipped = false;

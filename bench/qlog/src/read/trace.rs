@@ -1,4 +1,4 @@
-//! Settings of a trace, and the fields of an event.
+//! Settings of a trace; fields of an event.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use crate::logged_event::{LoggedEvent, number};
 /// Reference of event times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Times {
-    /// All times refer to one moment.
+    /// All times refer to one reference time.
     #[default]
     Same,
-    /// Each time refers to the previous event.
+    /// Each time refers to the time of the previous event.
     Previous,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Trace {
     fields: Vec<String>,
     /// Problems with the settings.
     pub(super) warnings: Vec<String>,
-    /// Sum of the time differences so far.
+    /// Sum of all time differences so far.
     sum: f64,
 }
 
@@ -65,8 +65,8 @@ pub(super) struct EventFields<'a> {
 /// machine.
 const YEAR_2000: f64 = 946_684_800_000.0;
 
-/// Reads a reference time: a number in the trace's unit since 1970, or an object with a date
-/// (draft-09 on). Returns `None` if the value is not a time of day.
+/// Reads a reference time. It is a number since 1970 in the trace's unit, or an object with a date
+/// (draft-09 and later). Returns `None` if the value is not a time of day.
 fn reference(value: &Value, unit: f64) -> Option<f64> {
     let of_number = || number(value).map(|n| n * unit).filter(|ms| *ms > YEAR_2000 && *ms < 1e14);
     let date = || {
@@ -94,7 +94,7 @@ fn rfc3339(text: &str) -> Option<f64> {
     };
     let (date, time) = (numbers(date, '-')?, numbers(time, ':')?);
     let ([year, month, day], [hour, minute, second]) = (&date[..], &time[..]) else { return None };
-    // Years begin in March so that the leap day comes last.
+    // Years begin in March, so that the leap day comes last.
     let year = if *month <= 2.0 { year - 1.0 } else { *year };
     let day_of_year = ((153.0 * ((month + 9.0) % 12.0) + 2.0) / 5.0).floor() + day - 1.0;
     let leap_days = (year / 4.0).floor() - (year / 100.0).floor() + (year / 400.0).floor();
@@ -107,7 +107,7 @@ fn numbers(text: &str, by: char) -> Option<Vec<f64>> {
 }
 
 impl Trace {
-    /// Applies one entry of the trace's object other than `events`.
+    /// Applies one entry of the trace's object. The entry `events` is handled elsewhere.
     pub(super) fn set(&mut self, key: &str, value: &Value) {
         match key {
             "common_fields" => {
@@ -168,7 +168,7 @@ impl Trace {
     pub(super) fn add_header(&mut self, header: &Value) {
         let of_trace = header.get("trace").and_then(Value::as_object).into_iter().flatten();
         let own = header.as_object().into_iter().flatten().filter(|(key, _)| *key != "trace");
-        // Apply units first, because other settings depend on them.
+        // Apply units first, because other settings depend on the units.
         let mut all: Vec<(&String, &Value)> = own.chain(of_trace).collect();
         all.sort_by_key(|(key, _)| *key != "configuration");
         for (key, value) in all {
@@ -178,8 +178,8 @@ impl Trace {
         }
     }
 
-    /// Returns the time of an event in the trace's unit. Fails if the record is not an event: an
-    /// object, or an array whose field names the trace declares.
+    /// Returns the time of an event in the trace's unit. Fails if the record is not an event. An
+    /// event is an object, or an array whose field names the trace declares.
     pub(super) fn time(&mut self, record: &Value) -> Result<f64, &'static str> {
         let raw = self.raw(record).ok_or("the event is neither an object nor an array")?;
         let of_day = |time: &Value| Some(rfc3339(time.as_str()?)? / self.unit);
@@ -190,7 +190,7 @@ impl Trace {
         raw.name.ok_or("the event has no name")?;
         Ok(match self.times {
             Times::Same => time,
-            // The first difference refers to the reference time.
+            // The first time difference refers to the reference time.
             Times::Previous => {
                 self.sum += time;
                 self.sum
@@ -223,8 +223,8 @@ impl Trace {
 }
 
 impl EventFields<'_> {
-    /// Converts the fields to an event of the first connection, at `at` milliseconds, with `unit`
-    /// milliseconds per unit of time in its data.
+    /// Converts the fields to an event of the first connection. The event is at `at` milliseconds,
+    /// and its data have `unit` milliseconds per unit of time.
     pub(super) fn at<'a>(&'a self, at: f64, trace: &'a Trace, unit: f64) -> LoggedEvent<'a> {
         LoggedEvent {
             connection: 0,
@@ -294,7 +294,7 @@ impl<'a> Raw<'a> {
         let mut raw = Self::default();
         fields.iter().zip(places).for_each(|(key, value)| raw.set(key, value));
         if raw.data.is_none_or(|d| !d.is_object()) {
-            // The array has more fields than declared, for example a trigger: the data is the
+            // If the array has more fields than declared, for example a trigger, the data are the
             // object at the end.
             raw.data = places.last().filter(|v| v.is_object()).or(raw.data);
         }

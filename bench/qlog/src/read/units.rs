@@ -1,51 +1,54 @@
-//! Checks the units of a trace against its own events: the time from a packet to its
-//! acknowledgement is a round trip, whatever the unit of the metrics.
+//! Checks the units of a trace against its own events. The time from a packet to its
+//! acknowledgement is a round trip, whatever the unit of the metrics is.
 //!
 //! Released versions of quinn write round trips in seconds instead of qlog's milliseconds
-//! (quinn#2631); other logs count event times in microseconds without saying so. The evidence, best
-//! first: ACK frames; bytes in flight; packets sent one logged round trip earlier; the initial
-//! round trip of RFC 9002 §6.2.2; the peer's first answer, which takes at least one round trip.
+//! (quinn#2631). Other logs count event times in microseconds without declaring this unit. Several
+//! kinds of evidence reveal the actual unit. From best to worst, they are: ACK frames; bytes in
+//! flight; packets sent one logged round trip earlier; the initial round trip of RFC 9002 §6.2.2;
+//! and the peer's first answer, which takes at least one round trip.
 
 use std::collections::HashMap;
 
 use super::clues::{Clues, FACTORS, FULL, Matches, Pair, median};
 use crate::parsed_event::{Direction, ParsedEvent, ParsedMetrics};
 
-/// Maximum number of connections followed per trace; all were written by the same program.
+/// Maximum number of connections followed per trace. The same program wrote all of them, so a few
+/// suffice.
 const CONNECTIONS: usize = 32;
 /// Maximum number of samples kept of each kind.
 const SAMPLES: usize = 64;
-/// Number of samples from ACK frames that are conclusive.
+/// Number of samples from ACK frames that suffice for a conclusion.
 const ENOUGH: usize = 16;
 /// Minimum number of samples for a median.
 const LEAST: usize = 3;
-/// Factor below which two times have the same order of magnitude; units differ by 1,000.
+/// Factor below which two times have the same order of magnitude. Units differ by a factor of
+/// 1,000.
 const NEAR: f64 = 5.0;
-/// Plausible range of a path's smallest round trip in milliseconds: 0.02 ms is one switch away, and
-/// no path has 10 s.
+/// Plausible range of a path's smallest round trip in milliseconds. Behind a single switch, the
+/// round trip is 0.02 ms, and no path has a round trip of 10 s.
 const PLAUSIBLE: std::ops::Range<f64> = 0.02..10_000.0;
-/// Round trips below this value in milliseconds are within one machine or rack.
+/// Round trip in milliseconds below which a path is within one machine or rack.
 const LOCAL: f64 = 0.1;
 /// Initial round trip of RFC 9002 §6.2.2, in milliseconds.
 const INITIAL: f64 = 333.0;
 
-/// Scale at which round trips are checked, relative to their declared values, because parsing drops
-/// implausibly long round trips.
+/// Factor by which declared round trips are scaled before they are checked. It is needed because
+/// parsing drops implausibly long round trips.
 pub(super) const CHECKED: f64 = 1e-6;
 
-/// Result of the check: correction factors for the declared units, and a warning for the reader.
+/// Result of the check: factors that correct the declared units, and a warning for the reader.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Verdict {
-    /// Factor for event times.
+    /// Factor that corrects event times.
     pub(super) times: f64,
-    /// Factor for round trips in metrics.
+    /// Factor that corrects round trips in metrics.
     pub(super) rtts: f64,
-    /// Warning in words that follow the name of the log.
+    /// Warning, as words that follow the name of the log.
     pub(super) warning: Option<String>,
 }
 
-/// Bytes per unit of congestion windows and of bytes in flight: 1, or the size of a packet if they
-/// are counted in packets.
+/// Bytes per unit of congestion windows and of bytes in flight. It is 1, or the size of a packet if
+/// they are counted in packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sizes {
     pub(super) window: f64,
@@ -64,18 +67,18 @@ impl Verdict {
 #[derive(Debug, Default)]
 pub(super) struct UnitCheck {
     connections: HashMap<Option<String>, Clues>,
-    /// Round trips derived from events and logged, by kind of evidence.
+    /// Pairs of derived and logged round trips, by kind of evidence.
     acks: Vec<Pair>,
     flight: Vec<Pair>,
     bytes: Vec<Pair>,
     matches: Matches,
-    /// The initial round trip as logged.
+    /// The initial round trip as the log has it.
     initial: Option<f64>,
     answers: Vec<Pair>,
     /// Smallest logged round trip.
     least: Option<f64>,
-    /// Largest congestion window, bytes in flight and packet as logged, and the number of samples
-    /// of the first two.
+    /// Largest congestion window, largest number of bytes in flight and largest packet in the log,
+    /// and the numbers of samples of the first two.
     largest_window: f64,
     windows: u64,
     largest_flight: f64,
@@ -83,9 +86,9 @@ pub(super) struct UnitCheck {
     largest_packet: f64,
 }
 
-/// Smallest possible window: two datagrams of 1,200 bytes (RFC 9002 §7.2).
+/// Smallest possible window in bytes: two datagrams of 1,200 bytes (RFC 9002 §7.2).
 const LEAST_WINDOW: f64 = 2_400.0;
-/// Bytes of a datagram if no log has a larger packet (RFC 9000 §14.1).
+/// Assumed size of a datagram in bytes if the log has no larger packet (RFC 9000 §14.1).
 const DATAGRAM: f64 = 1_200.0;
 
 fn keep(pairs: &mut Vec<Pair>, shown: f64, logged: f64) {
@@ -176,7 +179,7 @@ impl UnitCheck {
     pub(super) fn sizes(&self) -> (Sizes, Option<String>) {
         let packet = if self.largest_packet >= FULL { self.largest_packet } else { DATAGRAM };
         let window = self.windows > 0 && self.largest_window < LEAST_WINDOW;
-        // A full packet in flight makes the bytes in flight at least as large.
+        // If a full packet is in flight, the number of bytes in flight is at least its size.
         let flight = self.flights >= LEAST as u64
             && self.largest_packet >= FULL
             && self.largest_flight < FULL;
@@ -202,7 +205,8 @@ impl UnitCheck {
         let ratio = pair.shown / pair.logged;
         let power = (ratio.log10() / 3.0).round();
         let factor = 10_f64.powi((3.0 * power) as i32);
-        // Evidence that only bounds a round trip can distinguish units, but nothing finer.
+        // Evidence that only gives a limit for a round trip can distinguish units, but nothing
+        // finer.
         let is_near =
             (ratio / factor > 1.0 / NEAR && ratio / factor < NEAR) || (power == 0.0 && !is_exact);
         if !is_near || power.abs() > 2.0 {
@@ -269,7 +273,8 @@ impl UnitCheck {
         )
     }
 
-    /// Handles event times and round trips that agree; both may still be in a wrong unit.
+    /// Handles event times and round trips that agree with each other. Both may still have the
+    /// wrong unit.
     fn consistent(&self, pair: Pair, unit: f64) -> Verdict {
         if pair.shown < PLAUSIBLE.end && pair.shown >= 1e-3 {
             let warning = (pair.shown < LOCAL).then(|| {
@@ -318,8 +323,8 @@ impl UnitCheck {
         Verdict { warning: Some(warning), ..Verdict::AS_DECLARED }
     }
 
-    /// Returns the best available evidence, and whether it shows round trips exactly as the metrics
-    /// should.
+    /// Returns the best available evidence. Also returns whether it shows round trips as exactly as
+    /// the metrics should.
     fn evidence(&self) -> Option<(Pair, bool)> {
         let exact = middle(&self.acks, LEAST).map(|pair| (pair, true));
         let initial = || self.initial.map(|logged| Pair { shown: INITIAL, logged });
@@ -337,8 +342,8 @@ impl UnitCheck {
         })
     }
 
-    /// Uses the peer's first answer, which took a round trip plus processing time, so it only
-    /// distinguishes units.
+    /// Uses the peer's first answer. It took a round trip plus processing time, so it can only
+    /// distinguish units.
     fn answer(&self) -> Option<Pair> {
         let pair = middle(&self.answers, 1)?;
         let ratio = pair.shown / pair.logged;

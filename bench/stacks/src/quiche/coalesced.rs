@@ -2,8 +2,8 @@
 
 /// Returns the part of a datagram after the packets with long headers. quiche discards the
 /// handshake keys once the handshake is over, and drops everything after a packet that it cannot
-/// decrypt. A client that closes at once sends its close under the handshake keys too, so without
-/// this function the close would be lost.
+/// decrypt. A client that closes at once also sends its close under the handshake keys. Without
+/// this function, the close would be lost.
 pub(super) fn packets_after_handshake(mut datagram: &mut [u8]) -> &mut [u8] {
     while let Some(length) = long(datagram) {
         datagram = datagram.split_at_mut_checked(length).map_or(&mut [], |(_, rest)| rest);
@@ -30,7 +30,7 @@ fn long(datagram: &[u8]) -> Option<usize> {
     (datagram.len() - rest.len()).checked_add(length)
 }
 
-/// Returns a variable-length integer (RFC 9000 §16) and the bytes after it.
+/// Returns a variable-length integer (RFC 9000 §16) and the bytes that follow it.
 fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let length = 1usize << (bytes.first()? >> 6);
     let (number, rest) = bytes.split_at_checked(length)?;

@@ -1,6 +1,7 @@
-//! Handle to a connection. `driver.rs` has the task that reads, sends and keeps its timers.
+//! Handle to a connection. `driver.rs` has the task that reads and sends packets and keeps the
+//! timers of the connection.
 
-// The path is explicit because `bench/stacks/stock` compiles this file too.
+// The path is explicit because `bench/stacks/stock` also compiles this file.
 #[path = "connection/driver.rs"]
 mod driver;
 
@@ -24,7 +25,7 @@ use crate::native::{NativeMonitor, NativeWatch};
 use crate::settings::Sessions;
 use crate::traits::{Close, CloseKind, Closer, ConnectionStats, DatagramError, Monitor};
 
-/// Direction of streams, bidirectional or unidirectional, as bit 1 of the stream number
+/// Direction of streams: bidirectional or unidirectional. It is bit 1 of the stream number
 /// (RFC 9000 §2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dir {
@@ -43,26 +44,27 @@ impl Dir {
 pub(super) struct Streams {
     /// Tasks that wait for data to read.
     pub(super) readers: BTreeMap<u64, Waker>,
-    /// Streams whose sending half is still in use, and the tasks that wait for room.
+    /// Streams whose sending half is still in use, and the tasks that wait for room in them.
     pub(super) writers: BTreeMap<u64, Option<Waker>>,
     /// Tasks that wait until a stream's data are acknowledged.
     deliveries: BTreeMap<u64, DeliveryWait>,
-    /// The peer's streams that nobody has accepted yet, by [`Dir`], and whether they began in
+    /// Streams of the peer that have not been accepted yet, by [`Dir`], and whether they began in
     /// 0-RTT.
     incoming: [VecDeque<(u64, bool)>; 2],
-    /// Number of the first peer stream in each direction such that neither it nor any later stream
-    /// has brought data. `skipped` holds the earlier peer streams that have brought no data yet.
+    /// Number of the first stream of the peer, by direction, such that neither this stream nor a
+    /// later one has brought data. `skipped` holds the earlier streams that have brought no data
+    /// yet.
     next: [u64; 2],
     skipped: BTreeSet<u64>,
     /// Number of streams opened by this end, by [`Dir`].
     opened: [u64; 2],
-    /// Whether a task waits until a stream may be opened, by [`Dir`].
+    /// Whether a task waits until it may open a stream, by [`Dir`].
     credit_wanted: [bool; 2],
 }
 
 /// Tasks that wait until one stream's data are acknowledged.
 struct DeliveryWait {
-    /// Whether all data were handed over.
+    /// Whether all data were handed over to quiche.
     finished: bool,
     waiting: Vec<oneshot::Sender<Result<Option<u64>, Close>>>,
 }
@@ -74,7 +76,7 @@ impl Streams {
         if number < *next {
             return self.skipped.remove(&stream);
         }
-        // The peer's stream limit bounds how many are skipped.
+        // The limit on the peer's streams also limits how many of them are skipped.
         self.skipped.extend((*next..number).map(|skipped| skipped << 2 | stream & 3));
         *next = number + 1;
         true
@@ -88,7 +90,7 @@ impl Streams {
     }
 }
 
-/// Window of quiche's own controller, polled because quiche does not report changes.
+/// Window of quiche's own controller. It is polled because quiche does not report changes.
 pub(super) struct NativeWindow {
     pub(super) watch: NativeWatch,
     bytes: u64,
@@ -97,34 +99,34 @@ pub(super) struct NativeWindow {
 /// Side of a connection.
 pub(super) enum Role {
     Server,
-    /// A client, with the store for its session ticket.
+    /// A client, with the store for the client's session ticket.
     Client(Option<Arc<Sessions>>),
 }
 
-/// State behind a connection's lock.
+/// State of a connection behind its lock.
 pub(super) struct State {
     pub(super) quic: Quic,
     rng: ConnectionRng,
     server: bool,
-    /// Store for the session ticket, until there is one.
+    /// Store for the session ticket; `None` once a ticket is stored.
     sessions: Option<Arc<Sessions>>,
-    /// Wakes the [`Driver`].
+    /// Waker of the [`Driver`].
     driver: Option<Waker>,
     send_batch: SendBatch,
     pub(super) streams: Streams,
     native: Option<NativeWindow>,
-    /// Observer of the send state, under any controller.
+    /// Observer of the send state, whatever the controller is.
     send_watch: Option<NativeWatch>,
-    /// Probe timeouts of the active path when last checked.
+    /// Number of probe timeouts on the active path when it was last checked.
     timeouts: usize,
     established: bool,
     /// Whether a client may send in 0-RTT.
     early: bool,
-    /// Whether the driver has let readers run first.
+    /// Whether the driver has already let readers run first.
     yielded: bool,
-    /// How the connection was closed.
+    /// Reason and code with which the connection was closed.
     pub(super) over: Option<Close>,
-    /// Limit on the bytes of queued datagrams.
+    /// Maximum number of bytes in queued datagrams.
     datagrams_kept: usize,
 }
 
@@ -135,7 +137,7 @@ impl State {
     }
 
     pub(super) fn close(&mut self, code: u64, reason: &[u8]) {
-        // If the connection is already closed, the earlier close stands.
+        // If the connection is already closed, the earlier close applies.
         let _ = self.quic.close(true, code, reason);
         self.wake_driver();
     }
@@ -172,7 +174,7 @@ impl Shared {
     }
 }
 
-/// Handle that closes the connection when dropped, after its last user.
+/// Guard of a connection's handles. Dropping the last user closes the connection.
 struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
@@ -306,8 +308,8 @@ impl Connection {
         self.shared().with(|state| state.close(code, reason));
     }
 
-    /// Opens a stream once the peer's limit permits. Returns its number and whether it starts in
-    /// 0-RTT.
+    /// Opens a stream once the peer's limit permits. Returns the number of the stream, and whether
+    /// it starts in 0-RTT.
     pub(super) async fn open(&self, dir: Dir) -> Result<(u64, bool), Close> {
         let shared = self.shared();
         wait(&shared.credit, || {
@@ -334,7 +336,7 @@ impl Connection {
     }
 
     /// Queues a datagram. If the queue would exceed its limit, drops the oldest datagrams first,
-    /// because quiche would refuse the newest.
+    /// because quiche would otherwise refuse the newest one.
     pub(super) fn send_datagram(&self, data: &[u8]) -> Result<(), DatagramError> {
         self.shared().with(|state| {
             if let Some(close) = &state.over {
@@ -376,7 +378,7 @@ impl Connection {
         .await
     }
 
-    /// Returns the peer's next stream and whether it began in 0-RTT.
+    /// Returns the peer's next stream, and whether it began in 0-RTT.
     pub(super) async fn accept(&self, dir: Dir) -> Result<(u64, bool), Close> {
         let shared = self.shared();
         wait(&shared.incoming[dir as usize], || {
@@ -404,7 +406,7 @@ impl Connection {
             let wait = state.streams.deliveries.entry(stream);
             let wait = wait.or_insert_with(|| DeliveryWait { finished, waiting: Vec::new() });
             wait.waiting.push(sender);
-            // All data may already be acknowledged.
+            // The peer may already have acknowledged all data.
             state.wake_driver();
         }
         async move { told.await.unwrap_or_else(|_| Err(ended())) }
@@ -416,7 +418,7 @@ impl Connection {
         let (quic, stats) = (&state.quic, state.quic.stats());
         let path = quic.path_stats().find(|path| path.active);
         let own = ConnectionStats {
-            // Without a sample, the RTT is only quiche's initial guess.
+            // Without a sample, the RTT is only quiche's initial estimate.
             rtt: path.as_ref().filter(|path| path.min_rtt.is_some()).map(|path| path.rtt),
             window: path.map_or(0, |path| path.cwnd as u64),
             sent: stats.sent as u64,
@@ -467,7 +469,7 @@ fn close_of(quic: &Quic) -> Close {
     Close { by, kind, code: Some(error.error_code), reason, text }
 }
 
-/// Returns the close of a connection that ended without an error from either side.
+/// Returns the close of a connection that ended without an error of either side.
 fn ended() -> Close {
     Close {
         by: Closer::Peer,

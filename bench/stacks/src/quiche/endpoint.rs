@@ -30,29 +30,30 @@ use crate::traits::{
     EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
 };
 
-/// Largest UDP payload sent, in bytes: tokio-quiche's value. It leaves room for tunnel headers in
-/// an Ethernet frame. Path MTU discovery goes from 1200 bytes up to this size.
+/// Largest UDP payload that is sent, in bytes. It is tokio-quiche's value and leaves room for
+/// tunnel headers in an Ethernet frame. Path MTU discovery goes from 1200 bytes up to this size.
 const PACKET: usize = 1350;
-/// Initial receive windows of a stream and a connection in bytes, if the settings have none. The
-/// values are tokio-quiche's, because quiche has no defaults for these windows. quiche then doubles
-/// them up to 16 and 24 MiB, its own defaults.
+/// Initial receive windows of a stream and of a connection in bytes, if the settings have none.
+/// quiche has no defaults for these windows, so the values are tokio-quiche's. quiche then doubles
+/// the windows up to its own defaults of 16 and 24 MiB.
 const STREAM_WINDOW: u64 = 1_000_000;
 const WINDOW: u64 = 10_000_000;
-/// quinn's values where quiche has no defaults: idle timeout, streams of each kind.
+/// Values of quinn for settings without a default in quiche: idle timeout, and number of streams of
+/// each kind.
 const IDLE: Duration = Duration::from_secs(30);
 const STREAMS: u32 = 100;
-/// Connection IDs that a peer may issue; quinn's value.
+/// Number of connection IDs that a peer may issue. The value is quinn's.
 const CONNECTION_IDS: u64 = 5;
 
 /// A client or a server.
 pub struct Endpoint {
     router: Arc<Router>,
-    /// Boxed because it is large.
+    /// Configuration of connections. It is boxed because it is large.
     config: Box<Mutex<stack::Config>>,
     shares: Vec<Share>,
     server: bool,
     early_data: bool,
-    /// Bytes of datagrams that a connection queues until it can send them.
+    /// Maximum number of bytes of datagrams that a connection queues until it can send them.
     datagrams: usize,
     sessions: Option<Arc<Sessions>>,
     watch_natives: Option<NativeClock>,
@@ -107,7 +108,7 @@ impl Endpoint {
         set_transport(&mut config, &transport);
         let datagrams = transport.datagrams.unwrap_or(0);
         if seed.is_none() {
-            // Needed for paths that the peer moves to. In a simulation, paths do not move.
+            // This is needed for paths to which the peer moves. In a simulation, paths do not move.
             config.set_active_connection_id_limit(CONNECTION_IDS);
         }
         let router = Router::new(socket, runtime, server, seed)?;
@@ -123,7 +124,8 @@ impl Endpoint {
         })
     }
 
-    /// Starts a connection under this controller. `open` creates it from the configuration.
+    /// Starts a connection under this controller. `open` creates the connection from the
+    /// configuration.
     fn start(
         &self,
         share: &Share,
@@ -136,7 +138,7 @@ impl Endpoint {
             let mut config = self.config.lock();
             share.apply(&mut config, observer.clone());
             let quic = self.router.clock.run(&mut rng, || open(&mut config));
-            // Remove the observer, which belongs to this connection and not to the next one.
+            // Remove the observer, because it belongs to this connection and not to the next one.
             share.apply(&mut config, None);
             quic.map_err(ConnectError::stack)?
         };
@@ -169,8 +171,8 @@ impl Endpoint {
 }
 
 fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
-    // `send_window` is not used: quiche buffers no more written data than the congestion window
-    // permits.
+    // `send_window` is not used, because quiche buffers no more written data than the congestion
+    // window permits.
     let TransportSettings {
         idle,
         bidi_streams,
@@ -189,7 +191,7 @@ fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
         .set_max_idle_timeout(u64::try_from(idle.unwrap_or(IDLE).as_millis()).unwrap_or(u64::MAX));
     config.set_initial_max_streams_bidi(bidi_streams.unwrap_or(STREAMS).into());
     config.set_initial_max_streams_uni(uni_streams.unwrap_or(STREAMS).into());
-    // Windows from the settings stay fixed, because the other stacks do not tune theirs.
+    // Windows from the settings stay fixed, because the other stacks do not change their windows.
     if let Some(bytes) = stream_window {
         config.set_max_stream_window(bytes);
     }
@@ -207,7 +209,7 @@ fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
     config.grease(false);
 }
 
-/// Largest number of datagrams that quiche queues in each direction. The limit in bytes applies
+/// Maximum number of datagrams that quiche queues in each direction. The limit in bytes applies
 /// first unless the datagrams are small.
 const DATAGRAMS: usize = 10_000;
 
@@ -292,7 +294,7 @@ impl traits::Endpoint for Endpoint {
     }
 }
 
-/// quiche's default (RFC 9002 §6.2.2).
+/// Initial RTT of quiche by default (RFC 9002 §6.2.2).
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 impl traits::Incoming for Incoming {
@@ -334,10 +336,10 @@ impl traits::Incoming for Incoming {
 
 /// A connection in its handshake.
 pub struct Connecting {
-    /// `None` once the handshake is over.
+    /// The connection; `None` once the handshake is over.
     connection: Option<Connection>,
-    /// Whether the connection may send before the handshake is over: a server always, a client with
-    /// a ticket that permits it.
+    /// Whether the connection may send before the handshake is over. A server always may. A client
+    /// may if its ticket permits it.
     early: bool,
     over: Pin<Box<dyn Future<Output = Result<(), Close>> + Send>>,
 }
@@ -397,13 +399,13 @@ impl traits::Connection for Connection {
         h3::Connection::new(self.clone())
     }
 
-    /// Ignores the order: quiche buffers any number of chunks, so the order makes no difference.
+    /// Ignores the order. quiche buffers any number of chunks, so the order makes no difference.
     fn prioritised_h3(&self, _: ReadOrder) -> (h3::Connection, SetPriority) {
         let connection = self.clone();
-        // quiche's urgencies begin at 0, and a stream without one has 127. The control streams have
-        // none, so they come last, which does no harm.
+        // quiche's urgencies begin at 0, and a stream without an urgency has 127. The control
+        // streams have no urgency, so they come last, which does no harm.
         let set = move |stream, urgency, incremental| {
-            // This fails only if the stream is gone.
+            // This fails only if the stream no longer exists.
             let _ = connection
                 .shared()
                 .with(|state| state.quic.stream_priority(stream, urgency, incremental));
@@ -447,7 +449,7 @@ impl traits::Connection for Connection {
         Self::closed(self).await
     }
 
-    /// Does nothing: quiche cannot start a key update.
+    /// Does nothing, because quiche cannot start a key update.
     fn update_keys(&self) {}
 
     fn handshake_confirmed(&self) -> bool {

@@ -1,5 +1,5 @@
-//! Transport for the `h3` crate: the sources of `h3-noq` (`cc/noq/h3`) on the types of `stream.rs`
-//! and `connection.rs`.
+//! Transport for the `h3` crate. It uses the sources of `h3-noq` (`cc/noq/h3`) with the types of
+//! `stream.rs` and `connection.rs`.
 
 #[path = "../../../../cc/noq/h3/src/bidi.rs"]
 mod bidi;
@@ -23,13 +23,13 @@ fn stream_id(id: u64) -> h3::quic::StreamId {
     h3::quic::StreamId::try_from(id).expect("a stream number of 62 bits")
 }
 
-/// This stack's types under the names that the shared modules use.
+/// This stack's types, under the names that the shared modules use.
 mod stack {
     use std::task::{Context, Poll, ready};
 
     use bytes::Bytes;
 
-    /// An error code, as quiche takes it.
+    /// An error code in the form that quiche takes.
     pub(crate) type VarInt = u64;
 
     pub(crate) use super::super::connection::Connection;
@@ -43,7 +43,7 @@ mod stack {
         stream.poll_chunk(cx)
     }
 
-    /// Writes some of `chunks` without a copy. Chunks that quiche took are empty afterwards.
+    /// Writes some of `chunks` without a copy. Chunks that quiche has taken are empty afterwards.
     pub(crate) fn poll_write(
         stream: &mut SendStream,
         cx: &mut Context<'_>,
@@ -60,8 +60,7 @@ mod stack {
     }
 }
 
-/// Converts the stack's errors to those of [`h3::quic`]. Codes that have a meaning in HTTP/3 are
-/// kept.
+/// Converts the stack's errors to those of [`h3::quic`]. Keeps codes that have a meaning in HTTP/3.
 mod error {
     use std::sync::Arc;
 
@@ -77,8 +76,8 @@ mod error {
                 ConnectionErrorIncoming::ApplicationClose { error_code }
             }
             (_, CloseKind::Timeout, _) => ConnectionErrorIncoming::Timeout,
-            // A transport close has a code from another space (RFC 9000 §20.1), which must not be
-            // taken for an HTTP/3 code.
+            // The code of a transport close comes from another space (RFC 9000 §20.1) and must
+            // not be taken for an HTTP/3 code.
             _ => ConnectionErrorIncoming::Undefined(Arc::new(close)),
         }
     }

@@ -1,4 +1,4 @@
-//! quiche connections whose buffers share bodies, and quiche's own controllers.
+//! quiche connections whose buffers share bodies; quiche's own controllers.
 
 use super::stack::{self, BufFactory, CongestionControlAlgorithm};
 
@@ -30,8 +30,8 @@ pub(super) fn native(name: &str) -> CongestionControlAlgorithm {
     }
 }
 
-/// Returns whether quiche must pace for this algorithm. Only BBR needs pacing: quiche's other
-/// controllers limit sending by their window alone, and ours pace themselves.
+/// Returns whether quiche must pace for this algorithm. Only BBR needs pacing. quiche's other
+/// controllers limit sending only by their windows, and our controllers pace by themselves.
 pub(super) fn needs_pacing(algorithm: CongestionControlAlgorithm) -> bool {
     algorithm == CongestionControlAlgorithm::Bbr2Gcongestion
 }

@@ -1,4 +1,4 @@
-//! An endpoint's socket: assigns packets to connections and replies to packets without a
+//! Socket of an endpoint. It assigns packets to connections, and replies to packets without a
 //! connection.
 
 use std::collections::{HashMap, VecDeque};
@@ -22,31 +22,33 @@ use super::stack::{self, ConnectionId, Header};
 use super::stateless::{RetryTokens, refusal, version_negotiation};
 use super::{ConnectionRng, run_at};
 
-/// Size of the largest packet received, and of the buffer for a packet to send, in bytes.
+/// Size in bytes of the largest packet that can be received, and of the buffer for a packet to
+/// send.
 pub(super) const LARGEST: usize = 1500;
-/// Length of the connection IDs issued by this endpoint; quinn's value.
+/// Length in bytes of the connection IDs that this endpoint issues. The value is quinn's.
 const CID_LEN: usize = 8;
-/// Minimum size of a client's first datagram (RFC 9000 §14.1) and of the connection ID that the
-/// client makes up (§7.2), in bytes.
+/// Minimum size in bytes of a client's first datagram (RFC 9000 §14.1), and minimum length of the
+/// connection ID that the client makes up (§7.2).
 const MIN_INITIAL_DATAGRAM: usize = 1_200;
 const MIN_INITIAL_DCID: usize = 8;
-/// Longest series of datagrams that the kernel delivers as one, in bytes.
+/// Maximum total size in bytes of a series of datagrams that the kernel delivers as one.
 const MAX_GRO_BYTES: usize = 64 << 10;
-/// Socket reads before other tasks get their turn.
+/// Number of socket reads before other tasks get their turn.
 const ROUNDS: usize = 8;
-/// Packets queued for a connection. Further packets are dropped, as in a router.
+/// Maximum number of packets queued for a connection. Further packets are dropped, as in a router.
 const QUEUE: usize = 128;
-/// Packets queued for an attempt that is not accepted yet. A ClientHello takes two or three.
+/// Maximum number of packets queued for an attempt that is not accepted yet. A ClientHello takes
+/// two or three packets.
 const FIRST_QUEUE: usize = 8;
-/// Packets that a connection reads before it sends anything.
+/// Maximum number of packets that a connection reads before it sends a packet.
 const AT_ONCE: usize = 32;
-/// Send buffers that are kept for the next connection.
+/// Maximum number of send buffers that are kept for later connections.
 const BUFFERS: usize = 16;
-/// Connection attempts queued for acceptance. Further attempts are dropped, and their clients
-/// retry.
+/// Maximum number of connection attempts queued for acceptance. Further attempts are dropped, and
+/// their clients retry.
 const BACKLOG: usize = 1_024;
-/// Like [`BACKLOG`], for clients that have proved their address, so that other clients do not crowd
-/// them out.
+/// Maximum number of queued attempts at which clients that have proved their address are still
+/// accepted. It is larger than [`BACKLOG`], so that other clients do not crowd these clients out.
 const VALIDATED_BACKLOG: usize = 2 * BACKLOG;
 
 /// Source and destination of a packet, and its ECN field.
@@ -57,7 +59,7 @@ pub(super) struct PacketPath {
     pub(super) ecn: u8,
 }
 
-/// A packet on its way to its connection.
+/// A packet that is being delivered to its connection.
 pub(super) struct Packet {
     pub(super) bytes: Vec<u8>,
     pub(super) path: PacketPath,
@@ -72,9 +74,9 @@ struct Queue {
     packets: VecDeque<Packet>,
     /// Application error code with which the endpoint closes its connections.
     close: Option<u32>,
-    /// Whether the attempt was accepted.
+    /// Whether the connection attempt was accepted.
     begun: bool,
-    /// Whether the connection is over: further packets are dropped.
+    /// Whether the connection is over. If so, further packets are dropped.
     over: bool,
     waker: Option<Waker>,
 }
@@ -97,14 +99,15 @@ impl Inbox {
         }
     }
 
-    /// Returns some packets, whether there are more, and the code to close the connection with.
-    /// Unless there are more, the task of `cx` is woken when a packet arrives.
+    /// Returns some packets, whether there are more, and the code with which to close the
+    /// connection. If there are no more packets, the task of `cx` is woken when a packet arrives.
     pub(super) fn take(&self, cx: &Context<'_>) -> (VecDeque<Packet>, bool, Option<u32>) {
         let mut queue = self.0.lock();
         let rest = queue.packets.len().min(AT_ONCE);
         let rest = queue.packets.split_off(rest);
         let more = !rest.is_empty();
-        // Give the allocation away with the packets: most connections are idle most of the time.
+        // Return the allocation together with the packets, because most connections are idle most
+        // of the time.
         let packets = std::mem::replace(&mut queue.packets, rest);
         if !more && !queue.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             queue.waker = Some(cx.waker().clone());
@@ -119,7 +122,7 @@ impl Inbox {
         queue.packets.pop_front()
     }
 
-    /// Drops all queued packets and all later ones.
+    /// Drops all queued packets, and all packets that arrive later.
     pub(super) fn end(&self) {
         let mut queue = self.0.lock();
         (queue.over, queue.packets, queue.waker) = (true, VecDeque::new(), None);
@@ -165,7 +168,7 @@ impl Cid {
     }
 }
 
-/// Clock of an endpoint's runtime. If the endpoint is seeded, quiche uses only this clock and the
+/// Clock of an endpoint's runtime. If the endpoint has a seed, quiche uses only this clock and the
 /// connection's random numbers.
 #[derive(Clone)]
 pub(super) struct Clock {
@@ -191,12 +194,12 @@ pub(super) struct Router {
     tokens: RetryTokens,
     began: Instant,
     routes: Mutex<Routes>,
-    /// Signals that a connection attempt has arrived or that none will.
+    /// Signals that a connection attempt has arrived, or that no more will arrive.
     arrived: Notify,
     /// Signals that the last connection is over.
     idle: Notify,
-    /// Spare send buffers. A connection has one only while it holds data, because most connections
-    /// are idle most of the time.
+    /// Spare send buffers. A connection has a buffer only while it holds data, because most
+    /// connections are idle most of the time.
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -209,11 +212,11 @@ struct Routes {
     closed: bool,
     /// Whether the endpoint was dropped.
     dropped: bool,
-    /// Wakes the [`Receiver`].
+    /// Waker of the [`Receiver`].
     waker: Option<Waker>,
 }
 
-/// The routes of a connection, removed on drop.
+/// Routes of a connection. Dropping this value removes them.
 pub(super) struct Route {
     router: Arc<Router>,
     ids: [Cid; 2],
@@ -243,7 +246,8 @@ impl Drop for Route {
 /// A client's connection attempt.
 pub struct Incoming {
     pub(super) header: Header<'static>,
-    /// Destination connection ID of the client's first packet, if a Retry token proves it.
+    /// Destination connection ID of the client's first packet; `None` unless a Retry token proves
+    /// it.
     pub(super) original: Option<Vec<u8>>,
     pub(super) id: Cid,
     pub(super) rng: ConnectionRng,
@@ -318,7 +322,7 @@ impl Router {
         self.clock.runtime.now().saturating_duration_since(self.began)
     }
 
-    /// Returns an unused connection ID and the random numbers of its connection.
+    /// Returns an unused connection ID, and the random numbers of its connection.
     fn unused(&self, routes: &Routes) -> (Cid, ConnectionRng) {
         loop {
             let number = self.connections.fetch_add(1, Ordering::Relaxed);
@@ -331,8 +335,8 @@ impl Router {
         }
     }
 
-    /// Routes the packets of a new connection: those to its own ID, and those to the ID that its
-    /// client made up.
+    /// Routes the packets of a new connection. They are addressed to the connection's own ID, or to
+    /// the ID that its client made up.
     pub(super) fn open(self: &Arc<Self>, asked: Option<&[u8]>) -> (Cid, ConnectionRng, Route) {
         let mut routes = self.routes();
         let (id, rng) = self.unused(&routes);
@@ -354,14 +358,14 @@ impl Router {
         .await
     }
 
-    /// Drops waiting attempts and all later ones.
+    /// Drops waiting attempts, and all attempts that arrive later.
     fn refuse_attempts(&self) {
         let waiting = {
             let mut routes = self.routes();
             routes.closed = true;
             std::mem::take(&mut routes.incoming)
         };
-        // Drop them without the lock, because their routes take it.
+        // Drop the attempts without the lock, because their routes take the lock.
         drop(waiting);
         self.arrived.notify_waiters();
     }
@@ -372,7 +376,7 @@ impl Router {
         self.routes().by_id.values().for_each(|inbox| inbox.close(code));
     }
 
-    /// Marks the endpoint as dropped; the receiving task ends with the last connection.
+    /// Marks the endpoint as dropped. The receiving task ends with the last connection.
     pub(super) fn abandon(&self) {
         self.refuse_attempts();
         let waker = {
@@ -388,10 +392,10 @@ impl Router {
         wait(&self.idle, || (self.routes().open == 0).then_some(())).await;
     }
 
-    /// Delivers a packet to its connection, or starts a connection.
+    /// Delivers a packet to its connection, or starts a new connection.
     fn route(self: &Arc<Self>, packet: &mut [u8], path: PacketPath) {
         let Some(id) = Cid::addressed(packet) else {
-            // The packet may have another version of QUIC, whose IDs may be longer.
+            // The packet may have another version of QUIC, whose connection IDs may be longer.
             if self.server {
                 self.negotiate_version(packet, path);
             }
@@ -405,7 +409,8 @@ impl Router {
         }
     }
 
-    /// Handles a packet that belongs to no connection. Returns `None` if no attempt was queued.
+    /// Handles a packet that belongs to no connection. Returns `None` if it did not queue an
+    /// attempt.
     fn begin(self: &Arc<Self>, packet: &mut [u8], path: PacketPath) -> Option<()> {
         let long = packet.first()? & 0x80 != 0;
         if !long || packet.len() < MIN_INITIAL_DATAGRAM {
@@ -430,8 +435,8 @@ impl Router {
         route.inbox.push(packet, path);
         let incoming = Incoming { header, original, id, rng, path, route };
         {
-            // The router may have been closed meanwhile. Drop a refused attempt without the lock,
-            // because its route takes the lock.
+            // The router may have been closed in the meantime. Drop a refused attempt without the
+            // lock, because its route takes the lock.
             let mut routes = self.routes();
             if !is_taken(&routes) {
                 drop(routes);
@@ -443,7 +448,7 @@ impl Router {
         Some(())
     }
 
-    /// Answers a packet of a version that quiche does not speak, if the packet is long enough.
+    /// Answers a packet with a version that quiche does not support, if the packet is long enough.
     /// Returns whether the packet has such a version.
     fn negotiate_version(&self, packet: &[u8], path: PacketPath) -> bool {
         let Some(version) = packet.first_chunk().and_then(|[first, version @ ..]: &[u8; 5]| {
@@ -464,8 +469,8 @@ impl Router {
         true
     }
 
-    /// Replies to the sender of a packet that arrived on this path. The reply is lost if the kernel
-    /// has no room.
+    /// Replies to the sender of a packet that arrived on this path. If the kernel has no room, the
+    /// reply is lost.
     fn reply(&self, path: PacketPath, packet: &[u8]) {
         let back = PacketPath { from: path.to, to: path.from, ecn: 0 };
         let _ = self.socket.try_send(&self.transmit(back, packet.len(), packet));
@@ -495,14 +500,14 @@ impl Router {
         }
     }
 
-    /// Returns a transmit of packets that have `segment` bytes each, except the last.
+    /// Returns a transmit of packets. Each packet has `segment` bytes, except the last one.
     pub(super) fn transmit<'a>(
         &self,
         path: PacketPath,
         segment: usize,
         contents: &'a [u8],
     ) -> Transmit<'a> {
-        // If the server has several addresses, answer from the one the client sent to.
+        // If the server has several addresses, answer from the address to which the client sent.
         let from = self.server.then_some(path.from.ip()).filter(|ip| !ip.is_unspecified());
         Transmit {
             to: path.to,
@@ -526,7 +531,7 @@ pub(super) async fn wait<T>(changed: &Notify, mut look: impl FnMut() -> Option<T
     }
 }
 
-/// Task that receives for all connections of an endpoint.
+/// Task that receives packets for all connections of an endpoint.
 struct Receiver {
     router: Arc<Router>,
     buffers: Vec<Vec<u8>>,
@@ -550,7 +555,8 @@ impl Receiver {
         };
         // An error is the kernel's report about an earlier datagram.
         for (buffer, meta) in buffers.iter_mut().zip(&metas).take(received.unwrap_or(0)) {
-            // quiche knows only one local address of a client and accepts packets to no other.
+            // quiche knows only one local address of a client, and accepts only packets to this
+            // address.
             let ip = meta.to.filter(|_| router.server).unwrap_or(router.local.ip());
             let to = (ip, router.local.port()).into();
             let path = PacketPath { from: meta.from, to, ecn: meta.ecn.map_or(0, Ecn::bits) };
@@ -563,7 +569,7 @@ impl Receiver {
     }
 }
 
-/// Tells tasks that wait for attempts that none will come.
+/// Tells tasks that wait for attempts that no more will arrive.
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.router.refuse_attempts();

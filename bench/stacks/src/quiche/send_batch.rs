@@ -1,4 +1,4 @@
-//! Batches of outgoing packets: packets of one size and path go to the socket in one call.
+//! Batches of outgoing packets. Packets of the same size and path go to the socket in one call.
 
 use std::io;
 use std::sync::Arc;
@@ -11,29 +11,29 @@ use super::native::Quic;
 use super::router::{LARGEST, PacketPath, Router};
 use super::{ecn_to_send, stack};
 
-/// Packets in one batch, at most.
+/// Maximum number of packets in one batch.
 const MAX_GSO_SEGMENTS: usize = 16;
-/// Batches that a connection sends before other tasks get their turn.
+/// Number of batches that a connection sends before other tasks get their turn.
 const ROUNDS: usize = 8;
-/// Time by which packets may leave early, because tokio's timers are no finer.
+/// Time by which packets may leave early, because tokio's timers are not more precise.
 const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
 /// Error code of a connection that cannot continue (RFC 9000 §20.1).
 const INTERNAL_ERROR: u64 = 1;
 
-/// Packets of one connection on their way to the socket.
+/// Packets of one connection that are being handed to the socket.
 pub(super) struct SendBatch {
-    /// Empty unless the batch holds packets.
+    /// Buffer of the batch. It is empty unless the batch holds packets.
     buffer: Vec<u8>,
     filled: usize,
     count: usize,
-    /// Size of the first packet, and of all others except the last.
+    /// Size in bytes of the first packet, and of all other packets except the last one.
     segment: usize,
     path: Option<PacketPath>,
     /// Whether no further packet can join the batch.
     full: bool,
-    /// Size and path of a packet that lies after the batch but cannot join it.
+    /// Size and path of a packet that was written after the batch but cannot join it.
     behind: Option<(usize, PacketPath)>,
-    /// Departure time of the last written packet, if it must wait.
+    /// Departure time of the last written packet; `None` if it need not wait.
     held: Option<Instant>,
     most: usize,
     granularity: Duration,
@@ -62,8 +62,8 @@ impl SendBatch {
         self.held.is_some()
     }
 
-    /// Sends the packets that quiche has at `now`. Returns ready with the time until which the next
-    /// packet waits, or pending while the socket has no room.
+    /// Sends the packets that quiche has at `now`. Returns `Ready` with the time until which the
+    /// next packet waits, or `Pending` while the socket has no room.
     pub(super) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -88,14 +88,15 @@ impl SendBatch {
                 return Poll::Ready(Some(now));
             }
             if self.buffer.is_empty() {
-                // Room for one more packet, which may turn out not to fit into the batch.
+                // Leave room for one more packet, although this packet may not be able to join the
+                // batch.
                 self.buffer = router.buffer((self.most + 1) * LARGEST);
             }
             match quic.send(&mut self.buffer[self.filled..self.filled + LARGEST]) {
                 Ok((len, info)) => {
                     let path = PacketPath { from: info.from, to: info.to, ecn: ecn_to_send(quic) };
                     // Without pacing, `info.at` is the time of sending. A long burst therefore also
-                    // pauses, and packets that arrived meanwhile are read.
+                    // pauses, so that packets that arrived in the meantime are read.
                     let waits = info.at > now + self.granularity;
                     self.held = waits.then_some(info.at);
                     self.add(len, path, waits);
@@ -130,7 +131,7 @@ impl SendBatch {
     }
 
     /// Hands the batch to the socket. If the kernel refuses it for a reason other than lack of
-    /// room, its packets are lost, as they could be later on the path.
+    /// room, its packets are lost, as packets can be lost later on the path.
     fn poll_flush(&mut self, cx: &mut Context<'_>, router: &Router) -> Poll<()> {
         if let Some(path) = self.path {
             let transmit = router.transmit(path, self.segment, &self.buffer[..self.filled]);

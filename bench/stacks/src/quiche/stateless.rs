@@ -1,4 +1,4 @@
-//! Replies without state per client: Retry tokens, refusals and version negotiation.
+//! Replies that need no state per client: Retry tokens, refusals and version negotiation.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -17,15 +17,15 @@ const TAG: usize = 32;
 /// Length of a token's time field, in bytes.
 const TIME: usize = 8;
 
-/// Issuer and checker of Retry tokens (RFC 9000 §8.1.2). A token has the time, the client's first
-/// destination connection ID, and a code over both, the client's address and the connection ID that
-/// the Retry issued.
+/// Issuer and checker of Retry tokens (RFC 9000 §8.1.2). A token contains the time, the client's
+/// first destination connection ID, and an authentication code. The code covers both, the client's
+/// address, and the connection ID that the Retry issued.
 pub(super) struct RetryTokens {
     key: hmac::Key,
 }
 
 impl RetryTokens {
-    /// Returns the tokens under this key.
+    /// Returns the issuer and checker with this key.
     pub(super) const fn new(key: hmac::Key) -> Self {
         Self { key }
     }
@@ -45,8 +45,8 @@ impl RetryTokens {
         token
     }
 
-    /// Returns the original destination connection ID if the token is ours, was issued to this
-    /// client and has not expired.
+    /// Returns the original destination connection ID if the token is valid: this server issued it
+    /// to this client, and it has not expired.
     pub(super) fn check<'a>(
         &self,
         now: Duration,
@@ -62,8 +62,8 @@ impl RetryTokens {
     }
 }
 
-/// Returns the bytes that a token's code authenticates. Every part of variable length except the
-/// last one starts with its length or its type.
+/// Returns the bytes that a token's code authenticates. Every part of variable length, except the
+/// last one, starts with its length or its type.
 fn signed(said: &[u8], client: SocketAddr, given: &[u8]) -> Vec<u8> {
     let mut all = vec![given.len() as u8];
     all.extend_from_slice(given);
@@ -76,8 +76,8 @@ fn signed(said: &[u8], client: SocketAddr, given: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Returns a Version Negotiation packet for a client's packet with a long header, whose connection
-/// IDs may have any length (RFC 8999 §6).
+/// Returns a Version Negotiation packet for a client's packet with a long header. The connection
+/// IDs of such a packet may have any length (RFC 8999 §6).
 pub(super) fn version_negotiation(packet: &[u8]) -> Option<Vec<u8>> {
     let (length, rest) = packet.get(5..)?.split_first()?;
     let (asked, rest) = rest.split_at_checked(usize::from(*length))?;
@@ -93,11 +93,11 @@ pub(super) fn version_negotiation(packet: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns an Initial packet that refuses the connection (RFC 9000 §5.2.2, CONNECTION_REFUSED),
-/// because quiche cannot make one without a connection. `asked` and `client` are the destination
+/// because quiche cannot create one without a connection. `asked` and `client` are the destination
 /// and source connection IDs of the client's packet.
 pub(super) fn refusal(asked: &[u8], client: &[u8]) -> Option<Vec<u8>> {
-    // CONNECTION_CLOSE: code, frame type, reason length. The rest is padding, because header
-    // protection samples 16 bytes.
+    // The CONNECTION_CLOSE frame consists of a code, a frame type and the length of the reason. The
+    // rest is padding, because header protection samples 16 bytes.
     const PAYLOAD: [u8; 20] = {
         let mut payload = [0; 20];
         (payload[0], payload[1]) = (0x1c, 0x02);
@@ -108,14 +108,14 @@ pub(super) fn refusal(asked: &[u8], client: &[u8]) -> Option<Vec<u8>> {
         .quic_suite()?
         .keys(asked, Side::Server, Version::V1)
         .local;
-    // Initial packet with a packet number of one byte: 0.
+    // This is an Initial packet whose packet number is 0 and takes one byte.
     let mut packet = vec![0xc0, 0, 0, 0, 1];
     for id in [client, asked] {
         packet.push(u8::try_from(id.len()).ok()?);
         packet.extend_from_slice(id);
     }
     let tag = keys.packet.tag_len();
-    // No token; the length of the rest; the packet number.
+    // There is no token. The length of the rest and the packet number follow.
     packet.extend([
         0,
         u8::try_from(1 + PAYLOAD.len() + tag).ok().filter(|length| *length < 64)?,

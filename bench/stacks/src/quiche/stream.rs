@@ -15,7 +15,7 @@ use super::stack;
 use super::stack::{Error, Shutdown};
 use crate::traits::Close;
 
-/// Bytes in one read, at most.
+/// Maximum number of bytes in one read.
 const MAX_READ: usize = 64 << 10;
 
 /// Reason why a stream cannot be read.
@@ -44,7 +44,8 @@ pub enum WriteError {
     /// The stream was finished or reset.
     #[error("closed stream")]
     ClosedStream,
-    /// The server did not accept data sent in 0-RTT. quiche sends them again by itself.
+    /// The server did not accept data that were sent in 0-RTT. quiche sends these data again by
+    /// itself.
     #[error("0-RTT rejected")]
     ZeroRttRejected,
 }
@@ -83,9 +84,9 @@ impl From<WriteError> for io::Error {
 pub struct SendStream {
     connection: Connection,
     id: u64,
-    /// Whether the end was written or the stream was reset.
+    /// Whether the end was written, or the stream was reset.
     closed: bool,
-    /// Code with which the peer stopped the stream.
+    /// Code with which the peer stopped the stream; `None` if it did not.
     stopped: Option<u64>,
 }
 
@@ -127,7 +128,7 @@ impl SendStream {
                     state.wake_driver();
                     Poll::Ready(Ok(written))
                 }
-                // quiche returns `Done` also for a stream that it has forgotten.
+                // quiche also returns `Done` for a stream that it has forgotten.
                 Err(Error::Done) if state.quic.stream_capacity(id).is_ok() => {
                     state.streams.writers.insert(id, Some(cx.waker().clone()));
                     Poll::Pending
@@ -150,8 +151,8 @@ impl SendStream {
         self.poll(cx, |quic, id| quic.stream_send(id, data, false))
     }
 
-    /// Writes `chunk` without a copy. Returns pending with the rest in `chunk` if there is no more
-    /// room.
+    /// Writes `chunk` without a copy. If there is no more room, returns `Pending` and leaves the
+    /// rest in `chunk`.
     pub(super) fn poll_write_chunk(
         &mut self,
         cx: &mut Context<'_>,
@@ -182,7 +183,7 @@ impl SendStream {
         if self.closed { Ok(()) } else { Err(ClosedStream) }
     }
 
-    /// Resets the stream: the peer no longer gets data that it has not received. Possible also
+    /// Resets the stream. The peer then gets no more data of the stream. This is also possible
     /// after the end was written.
     pub(super) fn reset(&mut self, code: u64) -> Result<(), ClosedStream> {
         let id = self.id;
@@ -194,8 +195,8 @@ impl SendStream {
         })
     }
 
-    /// Resolves to `None` when the peer has acknowledged all data and the end, or to a code if the
-    /// stream was stopped or reset.
+    /// Resolves to `None` when the peer has acknowledged all data and the end. Resolves to a code
+    /// if the stream was stopped or reset.
     pub(super) fn stopped(
         &self,
     ) -> impl Future<Output = Result<Option<u64>, Close>> + Send + Sync + use<> {
@@ -241,9 +242,9 @@ impl AsyncWrite for SendStream {
 pub struct RecvStream {
     connection: Connection,
     id: u64,
-    /// Result of all further reads: the end, or the reason why there is none.
+    /// Result of all further reads: the end of the stream, or the reason why it cannot be read.
     ended: Option<Result<(), ReadError>>,
-    /// Data that were read but did not fit the caller's buffer.
+    /// Data that were read but did not fit into the caller's buffer.
     rest: Bytes,
 }
 
@@ -262,7 +263,7 @@ impl RecvStream {
         self.id
     }
 
-    /// Reads available data or registers the task's waker. Returns `None` at the end.
+    /// Reads available data or registers the task's waker. Returns `None` at the end of the stream.
     pub(super) fn poll_chunk(
         &mut self,
         cx: &mut Context<'_>,
@@ -276,7 +277,8 @@ impl RecvStream {
                 .limit(MAX_READ);
             match state.quic.stream_recv_buf(id, &mut chunk) {
                 Ok((_, last)) => {
-                    // The read may have freed flow control credit to send.
+                    // The read may have released flow control credit, which must be sent to the
+                    // peer.
                     state.wake_driver();
                     Poll::Ready(Ok((chunk.into_inner().freeze(), last)))
                 }
@@ -308,7 +310,7 @@ impl RecvStream {
         })
     }
 
-    /// Tells the peer that no more data are wanted.
+    /// Tells the peer that this end wants no more data.
     pub(super) fn stop(&mut self, code: u64) -> Result<(), ClosedStream> {
         if self.ended.is_some() {
             return Err(ClosedStream);

@@ -27,14 +27,14 @@ impl<B: Buf> BidiStream<B> {
 }
 
 impl<B: Buf> BidiStream<B> {
-    /// Completes as [`SendStream::acknowledged`] does.
+    /// Completes under the same conditions as [`SendStream::acknowledged`].
     pub fn acknowledged(
         &self,
     ) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
         self.send.acknowledged()
     }
 
-    /// Writes as [`SendStream::poll_write_chunks`] does.
+    /// Writes like [`SendStream::poll_write_chunks`].
     pub fn poll_write_chunks(
         &mut self,
         cx: &mut Context<'_>,

@@ -26,7 +26,7 @@ pub struct Connection {
 
 /// Handle that opens streams on a connection.
 ///
-/// Each clone waits independently.
+/// Each clone of the handle waits independently.
 pub struct OpenStreams {
     connection: stack::Connection,
     bidi: Waiting<Halves>,

@@ -1,6 +1,6 @@
 //! Conversion of the stack's errors to those of [`h3::quic`].
 //!
-//! Errors that have a meaning in HTTP/3 keep their code. All others are passed on whole:
+//! Errors that have a meaning in HTTP/3 keep their code. All other errors are passed on as a whole:
 //! `Undefined` and `Unknown` contain the stack's own error, which `downcast_ref` returns.
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ pub(crate) fn connection(error: ConnectionError) -> ConnectionErrorIncoming {
             ConnectionErrorIncoming::ApplicationClose { error_code: close.error_code.into_inner() }
         }
         ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
-        // The transport's close codes have another number space (RFC 9000 §20.1) and must not be
-        // taken for HTTP/3 codes.
+        // The close codes of the transport belong to another number space (RFC 9000 §20.1) and
+        // must not be taken for HTTP/3 codes.
         ConnectionError::VersionMismatch
         | ConnectionError::TransportError(_)
         | ConnectionError::ConnectionClosed(_)
@@ -38,7 +38,7 @@ pub(crate) fn read(error: ReadError) -> StreamErrorIncoming {
     match error {
         ReadError::Reset(code) => terminated(code),
         ReadError::ConnectionLost(error) => connection_on_stream(error),
-        // Closed on this side, or belongs to 0-RTT that was rejected.
+        // The stream was closed on this side, or belongs to rejected 0-RTT.
         error => StreamErrorIncoming::Unknown(Box::new(error)),
     }
 }
@@ -60,8 +60,8 @@ fn terminated(code: VarInt) -> StreamErrorIncoming {
 
 /// Converts a code to QUIC's type.
 ///
-/// Codes have 62 bits (RFC 9114 §8, RFC 9000 §16). A larger code is an error of the caller and is
-/// sent as `H3_INTERNAL_ERROR`.
+/// Codes have at most 62 bits (RFC 9114 §8, RFC 9000 §16). A larger code is an error of the
+/// caller and is sent as `H3_INTERNAL_ERROR`.
 pub(crate) fn code(code: u64) -> VarInt {
     VarInt::from_u64(code)
         .unwrap_or_else(|_| VarInt::from_u32(Code::H3_INTERNAL_ERROR.value() as u32))

@@ -27,8 +27,8 @@ impl Connection {
     }
 }
 
-/// Converts the stack's stream number to h3's.
+/// Converts the stack's stream number to the type of `h3`.
 fn stream_id(id: stack::StreamId) -> h3::quic::StreamId {
-    // Both have 62 bits (RFC 9000 §2.1), so h3 accepts every number of the stack.
+    // Both types have 62 bits (RFC 9000 §2.1), so `h3` accepts every number of the stack.
     h3::quic::StreamId::try_from(u64::from(id)).expect("a stream number of 62 bits")
 }

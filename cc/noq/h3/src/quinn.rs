@@ -1,10 +1,10 @@
-//! The same transport on quinn.
+//! The same transport as for noq, on quinn.
 //!
-//! The crate `h3-quinn` provides the same, except for two functions that a server needs to measure
-//! its responses and to bound its memory. `h3-quinn` also keeps the stream that they would need
-//! private. [`SendStream::acknowledged`] completes when the peer has all of a stream.
-//! [`SendStream::poll_write_chunks`] passes `Bytes` on without a copy, so that their owner learns
-//! when quinn releases them.
+//! The crate `h3-quinn` provides this transport without two functions that a server needs to
+//! measure its responses and to limit its memory. They cannot be added from outside, because
+//! `h3-quinn` keeps its stream private. [`SendStream::acknowledged`] completes when the peer has
+//! received the whole stream. [`SendStream::poll_write_chunks`] passes `Bytes` on without a copy,
+//! so that the owner of the `Bytes` learns when quinn releases them.
 
 #[path = "bidi.rs"]
 mod bidi;
@@ -32,8 +32,8 @@ impl Connection {
     }
 }
 
-/// Converts the stack's stream number to h3's.
+/// Converts the stack's stream number to the type of `h3`.
 fn stream_id(id: stack::StreamId) -> h3::quic::StreamId {
-    // Both have 62 bits (RFC 9000 §2.1), so h3 accepts every number of the stack.
+    // Both types have 62 bits (RFC 9000 §2.1), so `h3` accepts every number of the stack.
     h3::quic::StreamId::try_from(u64::from(id)).expect("a stream number of 62 bits")
 }

@@ -11,20 +11,20 @@ use super::{error, stream_id};
 
 /// A receiving stream.
 ///
-/// Returns data as the stack received them, without a copy. Data that are not read stay subject to
-/// QUIC's flow control.
+/// Returns data as the stack received them, without a copy. Unread data remain subject to QUIC's
+/// flow control.
 ///
-/// Repeated reads report the same end of the stream. A stream that was reset never appears to end
-/// well. A stream that this side stopped returns an error, not a truncated body.
+/// Repeated reads report the same end of the stream. A stream that was reset never appears to be
+/// complete. A stream that this side stopped returns an error rather than a truncated body.
 ///
-/// If dropped before its end, the stream is stopped with an HTTP/3 error code. The code is
+/// If the stream is dropped before its end, it is stopped with an HTTP/3 error code. The code is
 /// `H3_REQUEST_CANCELLED` if this side opened the stream, because the data are then a response that
 /// is no longer wanted (RFC 9114 §4.1.1). Otherwise it is `H3_NO_ERROR` (RFC 9114 §4.1).
 #[derive(Debug)]
 pub struct RecvStream {
     stream: stack::RecvStream,
     state: State,
-    /// The error code for the peer if the stream is dropped before its end.
+    /// Error code that is sent to the peer if the stream is dropped before its end.
     abandoned: Code,
 }
 
@@ -51,7 +51,7 @@ impl RecvStream {
     }
 
     fn stop(&mut self, code: u64) {
-        // The stack refuses only when nothing is left to stop.
+        // The stack refuses only if there is nothing left to stop.
         if matches!(self.state, State::Open) && self.stream.stop(error::code(code)).is_ok() {
             self.state = State::Stopped;
         }

@@ -13,20 +13,20 @@ use super::{error, stream_id};
 
 /// A sending stream.
 ///
-/// Holds at most one frame. The part of the frame that QUIC's flow control does not yet permit
-/// stays in the stream, and the next poll of `poll_ready`, `poll_finish` or `poll_send` writes it.
-/// Cancelling a poll loses no data.
+/// The stream holds at most one frame. If QUIC's flow control does not yet permit a part of the
+/// frame, this part stays in the stream. The next poll of `poll_ready`, `poll_finish` or
+/// `poll_send` writes it. Cancelling a poll loses no data.
 ///
-/// A STOP_SENDING from the peer is answered with the peer's own code as soon as a write detects it
-/// (RFC 9000 §3.5).
+/// As soon as a write detects a STOP_SENDING from the peer, the stream is reset with the peer's own
+/// code (RFC 9000 §3.5).
 ///
-/// If dropped between two frames, the stream ends as if finished, like the stack's own streams. If
-/// dropped with part of a frame unsent, it is reset with `H3_REQUEST_CANCELLED`. An end in the
-/// middle of a frame would be an error of the whole connection (RFC 9114 §7.1), or would be taken
-/// for the end of the body.
+/// If the stream is dropped between two frames, it ends as if it were finished, like the stack's
+/// own streams. If it is dropped with part of a frame unsent, it is reset with
+/// `H3_REQUEST_CANCELLED`. An end in the middle of a frame would be an error of the whole
+/// connection (RFC 9114 §7.1), or would be taken for the end of the body.
 pub struct SendStream<B: Buf> {
     wire: Wire,
-    /// The frame that is not completely sent yet.
+    /// The frame that has not been completely sent; `None` between frames.
     writing: Option<WriteBuf<B>>,
 }
 
@@ -45,11 +45,11 @@ enum State {
     Failed(WriteError),
 }
 
-/// Error for a frame passed to a stream that still holds the previous frame.
+/// Error for a frame that was passed to a stream that still holds the previous frame.
 ///
-/// Occurs after a send was cancelled. The error arrives as [`StreamErrorIncoming::Unknown`] and
-/// affects only this stream, which still holds the rest of its frame. `finish` sends the rest,
-/// unless h3 has a grease frame to put before the end. Usually, reset the stream instead.
+/// This error occurs after a send was cancelled. It arrives as [`StreamErrorIncoming::Unknown`] and
+/// affects only this stream, which still holds the rest of its frame. `finish` sends this rest,
+/// unless `h3` has a grease frame to send before the end. Usually, reset the stream instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotReady;
 
@@ -62,7 +62,8 @@ impl fmt::Display for NotReady {
 impl std::error::Error for NotReady {}
 
 impl Wire {
-    /// Writes some of `data` and advances it accordingly. Writes nothing only if `data` is empty.
+    /// Writes some of `data` and advances `data` by the written bytes. Writes nothing only if
+    /// `data` is empty.
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -115,7 +116,7 @@ impl Wire {
     }
 
     fn finish(&mut self) -> Result<(), StreamErrorIncoming> {
-        // Polling a finish again is allowed.
+        // Polling a finish repeatedly is allowed.
         if !matches!(self.state, State::Finished) {
             self.check()?;
             self.stream.finish().map_err(|closed| error::write(closed.into()))?;
@@ -125,7 +126,7 @@ impl Wire {
     }
 
     fn reset(&mut self, code: VarInt) {
-        // A reset after the finish is allowed too: until everything is acknowledged, it abandons
+        // A reset after the finish is also allowed. Until all data are acknowledged, it abandons
         // the data in flight.
         if matches!(self.state, State::Open | State::Finished) && self.stream.reset(code).is_ok() {
             self.state = State::Failed(WriteError::ClosedStream);
@@ -139,9 +140,9 @@ impl<B: Buf> SendStream<B> {
     }
 
     /// Writes `chunks` unchanged after the data sent before. A caller that frames its data itself
-    /// saves a copy, and with [`Bytes::from_owner`] learns when the stack releases the data. The
-    /// chunks are empty when all is written. Poll again until then. If writing stops in the middle
-    /// of a frame, the stream must be reset.
+    /// saves a copy. With [`Bytes::from_owner`], it also learns when the stack releases the data.
+    /// The chunks are empty when all data are written. Until then, poll again. If writing stops in
+    /// the middle of a frame, the stream must be reset.
     pub fn poll_write_chunks(
         &mut self,
         cx: &mut Context<'_>,
@@ -152,9 +153,9 @@ impl<B: Buf> SendStream<B> {
     }
 
     /// Completes with `Ok` when the peer has acknowledged all data of the stream and its end.
-    /// Completes with an error as soon as the peer stops the stream or the connection ends. May be
-    /// called at any time; the future may outlive the stream. A stream that this side resets counts
-    /// as acknowledged when its reset is.
+    /// Completes with an error as soon as the peer stops the stream or the connection ends. This
+    /// function may be called at any time, and the future may outlive the stream. A stream that
+    /// this side resets counts as acknowledged when the reset is acknowledged.
     pub fn acknowledged(
         &self,
     ) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
@@ -171,7 +172,7 @@ impl<B: Buf> SendStream<B> {
         }
     }
 
-    /// Sends the rest of the frame.
+    /// Sends the remaining part of the frame.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         if let Some(frame) = &mut self.writing {
             while frame.has_remaining() {

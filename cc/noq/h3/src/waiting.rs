@@ -1,4 +1,4 @@
-//! Futures of the stack that are kept from poll to poll.
+//! Futures of the stack that are kept between polls.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -10,15 +10,16 @@ use super::stack::ConnectionError;
 
 type Answer<T> = Result<T, ConnectionError>;
 
-/// Repeated results of a connection. The stream never ends, not even after an error.
+/// Stream of the results of a repeated operation on a connection. It never ends, not even after an
+/// error.
 pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Answer<T>> + Send + Sync>>;
 
-/// A repeated operation of a connection that may have to wait.
+/// A repeated operation on a connection. The operation may have to wait.
 ///
-/// The stack's futures borrow the connection, and a dropped future is no longer woken. The waiting
-/// future is therefore kept in a box, together with a handle of its connection. The box is created
-/// when an operation has to wait for the first time, and is then reused. Results that are available
-/// at once need no allocation.
+/// The stack's futures borrow the connection, and a dropped future is no longer woken. Therefore,
+/// the waiting future is kept in a box, together with a handle to its connection. The box is
+/// created when an operation has to wait for the first time, and is then reused. Results that are
+/// available at once need no allocation.
 pub(crate) struct Waiting<T>(Option<Answers<T>>);
 
 impl<T> Waiting<T> {
@@ -26,8 +27,8 @@ impl<T> Waiting<T> {
         Self(None)
     }
 
-    /// Polls the waiting box, if there is one, or else `once`. If `once` has to wait, `again` makes
-    /// the box that waits instead.
+    /// Polls the waiting box if there is one, and otherwise polls `once`. If `once` has to wait,
+    /// `again` creates the box that waits instead.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,

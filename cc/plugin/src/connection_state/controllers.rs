@@ -23,12 +23,14 @@ impl ConnectionState {
     }
 
     /// Returns whether the stack itself builds packets as small as a controller asks. Such a stack
-    /// counts real bytes, and a window may be smaller than two of the largest packets.
+    /// counts the bytes that are really sent, and a window may be smaller than two of the largest
+    /// packets.
     pub(crate) const fn sizes_packets(&self) -> bool {
         self.provided.datagram && self.trailer.is_none()
     }
 
-    /// Returns since when packets are trimmed and by how many bytes.
+    /// Returns the time since which packets are trimmed, and the number of bytes by which they are
+    /// trimmed.
     pub(crate) fn trim(&self) -> (Time, usize) {
         if self.trailer.is_some() { self.parts.lock().trim() } else { (Time::ZERO, 0) }
     }
@@ -48,7 +50,8 @@ impl ConnectionState {
     }
 }
 
-/// Locked state during one event of a controller. Meanwhile the stack has no packet half built.
+/// Locked state during one event of a controller. During this time, the stack is not building a
+/// packet.
 pub(crate) struct LockedState<'a> {
     state: &'a ConnectionState,
     parts: MutexGuard<'a, Parts>,
@@ -56,7 +59,7 @@ pub(crate) struct LockedState<'a> {
 
 impl LockedState<'_> {
     /// Returns how long the shaping socket delayed the first ack-eliciting packet of `path` sealed
-    /// at `sent` or later. Forgets the packets sealed before.
+    /// at `sent` or later. Forgets the packets sealed earlier.
     pub(crate) fn send_delay_of(&mut self, path: u32, sent: Time) -> Duration {
         self.parts
             .shaping
@@ -64,9 +67,9 @@ impl LockedState<'_> {
             .map_or(Duration::ZERO, |shaping| shaping.send_delay_of(path, sent))
     }
 
-    /// Returns, once, the signals of the ACK frame that the stack is processing for controller
-    /// `controller_id` of `path`. `largest` is the largest packet number acknowledged so far on
-    /// that path.
+    /// Returns the signals of the ACK frame that the stack is processing for controller
+    /// `controller_id` of `path`. They are returned only once. `largest` is the largest packet
+    /// number acknowledged so far on this path.
     pub(crate) fn take_signals(
         &mut self,
         path: u32,
@@ -94,7 +97,8 @@ impl LockedState<'_> {
         }
     }
 
-    /// Returns since when packets are trimmed and by how many bytes.
+    /// Returns the time since which packets are trimmed, and the number of bytes by which they are
+    /// trimmed.
     pub(crate) fn trim(&self) -> (Time, usize) {
         self.parts.trim()
     }

@@ -1,5 +1,5 @@
-//! Packet processing: the calls that keys, or a stack that seals packets itself, make for each
-//! packet.
+//! Packet processing: calls that are made for each packet, by keys or by a stack that seals packets
+//! itself.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,8 @@ impl ConnectionState {
     }
 
     /// Writes the timestamp frame into a payload with [`ConnectionState::reserved`] free bytes at
-    /// its end. Returns how the packet leaves. `datagram` is the size of its untrimmed datagram.
+    /// its end. Returns the way in which the packet leaves. `datagram` is the size of the untrimmed
+    /// datagram.
     pub(crate) fn seal(
         &self,
         path: u32,
@@ -65,8 +66,8 @@ impl ConnectionState {
         }
     }
 
-    /// Returns the number of bytes to reserve for the timestamp frame in the 1-RTT packet being
-    /// built; `acknowledges`: whether the packet contains an ACK frame.
+    /// Returns the number of bytes to reserve for the timestamp frame in the 1-RTT packet that is
+    /// being built. `acknowledges` tells whether the packet contains an ACK frame.
     pub fn frame_room(&self, acknowledges: bool) -> usize {
         if acknowledges || self.room.stamps_every_packet.load(Ordering::Relaxed) {
             self.room.frame.load(Ordering::Relaxed)
@@ -78,8 +79,9 @@ impl ConnectionState {
     /// Completes the 1-RTT packet `packet` by adding the timestamp frame.
     ///
     /// `payload` holds the packet's frames, each with an explicit length, followed by `room` free
-    /// bytes ([`ConnectionState::frame_room`], or 0). The free bytes take the timestamp frame, or
-    /// an ACK frame grows into them. `ack_eliciting`: whether the packet is ack-eliciting.
+    /// bytes ([`ConnectionState::frame_room`], or 0). The timestamp frame is written into the free
+    /// bytes, or an ACK frame is extended into them. `ack_eliciting` tells whether the packet is
+    /// ack-eliciting.
     pub fn finish_packet(&self, packet: u64, ack_eliciting: bool, payload: &mut [u8], room: usize) {
         let now = self.clock.wire_time(self.clock.now_sealing());
         let parts = &mut *self.parts.lock();
@@ -90,8 +92,8 @@ impl ConnectionState {
         } else if room > 0 {
             let body = payload.len().saturating_sub(room);
             let room = &mut payload[body..];
-            // Until there is a stamp to echo, the frame is shorter than its room. The stack's
-            // buffer may contain old bytes.
+            // The frame is shorter than its room until there is a stamp to echo. The stack's buffer
+            // may contain old bytes.
             room.fill(0);
             let echo = || parts.signals.echo(0);
             parts.stamps.write(&parts.negotiation, now, echo, room);
@@ -106,8 +108,8 @@ impl ConnectionState {
 
     // ---- incoming packets ----
 
-    /// Removes timestamp frames from an opened payload, and records their content and that of its
-    /// ACK frames. Returns the range of the payload that the stack sees.
+    /// Removes timestamp frames from an opened payload. Records their content and the content of
+    /// the ACK frames. Returns the range of the payload that the stack sees.
     pub(crate) fn open(
         &self,
         path: u32,
@@ -116,8 +118,8 @@ impl ConnectionState {
     ) -> Result<Range<usize>, NotNegotiated> {
         let parts = &mut *self.parts.lock();
         if !parts.reads {
-            // If all extensions are off, their frames are unknown to the stack, which closes the
-            // connection.
+            // If all extensions are off, their frames are unknown to the stack, which then closes
+            // the connection.
             return if parts.negotiation.is_off() {
                 Ok(0..payload.len())
             } else {
@@ -145,8 +147,8 @@ impl ConnectionState {
         let bytes = payload.len();
         let wire_now = || self.clock.wire_now();
         if is_one_stream_frame(payload) {
-            // The payload has no timestamp frame and no ACK frame, so a duplicate does no harm
-            // here.
+            // The payload has neither a timestamp frame nor an ACK frame, so a duplicate does no
+            // harm here.
             parts.stamps.on_packet_received(packet, wire_now);
             parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, None, wire_now);
             return Ok((false, 0..bytes));
@@ -175,8 +177,8 @@ impl ConnectionState {
         Ok((found.acks().next().is_some(), found.remove_from(payload)))
     }
 
-    /// Removes timestamp frames from an opened 1-RTT payload, and records their content and that of
-    /// its ACK frames. Returns the number of leading bytes that the caller must drop.
+    /// Removes timestamp frames from an opened 1-RTT payload. Records their content and the content
+    /// of the ACK frames. Returns the number of leading bytes that the caller must drop.
     ///
     /// # Errors
     /// Returns [`NotNegotiated`] if the payload has a timestamp frame that it must not have. The
@@ -199,9 +201,9 @@ impl ConnectionState {
     }
 }
 
-/// Moves the first `body` bytes of a payload to its end. The free bytes in front take the timestamp
-/// frame, if `room` is not 0, and PADDING. They cannot go behind the body, because the last STREAM
-/// frame may have no length. Returns the bytes for the frame.
+/// Moves the first `body` bytes of a payload to its end. The free bytes in front of it are for the
+/// timestamp frame, if `room` is not 0, and for PADDING. These frames cannot follow the body,
+/// because the last STREAM frame may have no length. Returns the bytes for the timestamp frame.
 fn make_room(payload: &mut [u8], body: usize, room: usize) -> &mut [u8] {
     match payload.len().checked_sub(body) {
         None | Some(0) => &mut [],

@@ -12,19 +12,19 @@ use crate::driver::{AckBatch, ControllerDriver};
 use crate::endpoint::ControllerSource;
 use crate::monitor::ConnectionMonitor;
 
-/// Factory that builds the controller of each path of one connection, and another one after a
-/// migration.
+/// Factory that builds the controller of each path of one connection. After a migration, it builds
+/// a new controller.
 pub(crate) struct Factory(pub(crate) ControllerSource);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        // noq does not tell the path; the first packet sent determines it.
+        // noq does not name the path, so the first packet sent determines it.
         Box::new(Adapter(ControllerDriver::start(self.0.connection(), None, now, current_mtu)))
     }
 }
 
-/// Returns a view of the connection that this controller belongs to; `None` if the controller is
-/// not ours.
+/// Returns a view of the connection to which this controller belongs; `None` if the controller is
+/// not one of ours.
 pub(crate) fn monitor(controller: Box<dyn Controller>) -> Option<ConnectionMonitor> {
     Some(controller.into_any().downcast::<Adapter>().ok()?.0.monitor())
 }
@@ -89,7 +89,7 @@ impl Controller for Adapter {
         self.0.send_params().window
     }
 
-    /// Returns the metrics, of which noq's pacer uses window and rate.
+    /// Returns the metrics. noq's pacer uses the window and the rate.
     fn metrics(&self) -> ControllerMetrics {
         let params = self.0.send_params();
         let mut metrics = ControllerMetrics::default();

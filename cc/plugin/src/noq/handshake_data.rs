@@ -1,10 +1,10 @@
 //! noq's own `HandshakeData`, filled with our values.
 //!
 //! Applications call `Connection::handshake_data` to learn the protocol, and downcast the result to
-//! noq's type. The type is `#[non_exhaustive]`: code outside noq cannot create it, but can change
-//! it. One of noq's own sessions therefore provides an instance on demand. It reads one ClientHello
-//! and does not continue the handshake. The session is created on first use, once per process, and
-//! costs half a handshake.
+//! noq's type. This type is `#[non_exhaustive]`, so code outside noq can change a value but cannot
+//! create one. One of noq's own sessions therefore provides an instance on demand. This session
+//! reads one ClientHello and does not continue the handshake. It is created on first use, once per
+//! process, and takes the CPU time of half a handshake.
 
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
@@ -25,8 +25,8 @@ use rustls::crypto::ring as provider;
 
 static SESSION: LazyLock<Option<Box<dyn Session>>> = LazyLock::new(session_after_client_hello);
 
-/// Converts our handshake data to noq's type. Returns ours only if noq's session failed to read its
-/// own ClientHello, which a test rules out.
+/// Converts our handshake data to noq's type. Returns our type only if noq's session failed to read
+/// its own ClientHello, which a test rules out.
 pub(crate) fn to_noq(ours: crate::HandshakeData) -> Box<dyn Any> {
     let empty = SESSION
         .as_ref()
@@ -38,7 +38,8 @@ pub(crate) fn to_noq(ours: crate::HandshakeData) -> Box<dyn Any> {
     data
 }
 
-/// Returns a server's session that has read the ClientHello of a client that exists only here.
+/// Returns a server's session that has read a ClientHello. The client that sent it exists only in
+/// this function.
 fn session_after_client_hello() -> Option<Box<dyn Session>> {
     let provider = Arc::new(provider::default_provider());
     let tls13 = &[&rustls::version::TLS13];

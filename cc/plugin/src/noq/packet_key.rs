@@ -7,7 +7,7 @@ use noq_proto::coding::Encodable;
 
 use crate::packet_key::PacketProtection;
 
-/// Returns a path's number, which noq exposes only in its wire form.
+/// Returns the number of a path. noq exposes this number only in its wire form.
 fn number(path: PathId) -> u32 {
     if path == PathId::ZERO {
         return 0;

@@ -37,8 +37,8 @@ impl AsyncUdpSocket for Wrapped {
     }
 }
 
-/// Sender of one connection. Sends one datagram per call, because datagrams may be trimmed by
-/// different lengths and leave at different times.
+/// Sender of one connection. It sends one datagram per call, because datagrams may be trimmed by
+/// different lengths and may leave at different times.
 struct Sender {
     inner: Pin<Box<dyn noq::UdpSender>>,
     shaper: Shaper,

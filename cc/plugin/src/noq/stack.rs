@@ -30,10 +30,10 @@ pub(crate) fn transport_error(code: TransportErrorCode, error: CloseError) -> Tr
     transport_error
 }
 
-/// noq sends on several paths at once.
+/// Whether the stack can send on several paths at once. noq can.
 pub(crate) const MULTIPATH: bool = true;
 
-/// Turns off multipath, and NAT traversal, which needs it.
+/// Turns off multipath, and NAT traversal, which needs multipath.
 pub(crate) fn disable_multipath(transport: &mut TransportConfig) {
     transport.max_remote_nat_traversal_addresses(0).max_concurrent_multipath_paths(0);
 }
@@ -49,7 +49,7 @@ impl ReleaseSender {
         Self(socket.create_sender())
     }
 
-    /// Sends a datagram; pending until the socket accepts it.
+    /// Sends a datagram. Returns `Pending` until the socket accepts it.
     pub(crate) fn poll_send(
         &mut self,
         transmit: &Transmit<'_>,

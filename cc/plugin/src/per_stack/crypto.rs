@@ -1,4 +1,5 @@
-//! The session and its keys behind the stack's crypto traits. Only translates types and errors.
+//! Implements the stack's crypto traits for the session and its keys. This file only translates
+//! types and errors.
 
 use std::any::Any;
 
@@ -28,8 +29,8 @@ impl HeaderKey for HeaderProtection {
     }
 }
 
-// The implementation of `PacketKey` is in the stack's `packet_key`, because stacks with several
-// paths also pass a packet's path.
+// `PacketKey` is implemented in the stack's `packet_key`, because stacks with several paths also
+// pass the path of a packet.
 fn packet_keys(keys: session::KeyPair<PacketProtection>) -> KeyPair<Box<dyn PacketKey>> {
     KeyPair { local: Box::new(keys.local), remote: Box::new(keys.remote) }
 }

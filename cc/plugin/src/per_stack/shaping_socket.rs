@@ -24,7 +24,7 @@ use crate::shaping_socket::{DelayQueue, DelayedDatagram, DelayedSends, TrailerRe
 pub struct ShapingSocket(Wrapped);
 
 impl ShapingSocket {
-    /// Wraps `socket`; `runtime` is the endpoint's.
+    /// Wraps `socket`. `runtime` is the runtime of the endpoint.
     pub fn new(socket: Pointer<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
         Self::with_registry(&Arc::new(TrailerRegistry::new(runtime.now())), socket, runtime)
     }
@@ -87,7 +87,7 @@ impl fmt::Debug for Wrapped {
     }
 }
 
-/// Trims and delays datagrams.
+/// State that trims and delays datagrams.
 #[derive(Clone)]
 pub(super) struct Shaper {
     registry: Arc<TrailerRegistry>,
@@ -95,7 +95,8 @@ pub(super) struct Shaper {
 }
 
 impl Shaper {
-    /// Returns the part of a datagram to send now, which may be all of it; `None` if it is delayed.
+    /// Returns the part of a datagram to send now, which may be the whole datagram. Returns `None`
+    /// if the datagram is delayed.
     pub(super) fn shape<'a>(&self, transmit: &Transmit<'a>) -> Option<Transmit<'a>> {
         let Some(Trimmed { datagram, release }) = self.registry.read(transmit.contents) else {
             return Some(transmit.clone());
@@ -130,7 +131,8 @@ impl SendMeta {
     }
 }
 
-/// Task that sends the delayed datagrams. Ends when none is left and the shaping socket is gone.
+/// Task that sends the delayed datagrams. It ends when no datagram is left and the shaping socket
+/// no longer exists.
 struct ReleaseTask {
     sender: ReleaseSender,
     timer: Pin<Box<dyn AsyncTimer>>,
@@ -151,8 +153,8 @@ impl Future for ReleaseTask {
     }
 }
 
-/// Sends a delayed datagram; pending until the socket accepts it. An error loses the datagram, as
-/// the network might.
+/// Sends a delayed datagram. Returns `Pending` until the socket accepts the datagram. After an
+/// error, the datagram is lost, as it might be in the network.
 fn send(
     sender: &mut ReleaseSender,
     delayed: &DelayedDatagram<SendMeta>,

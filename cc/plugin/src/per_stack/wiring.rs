@@ -1,4 +1,4 @@
-//! How a connection on this stack gets its controller and its crypto.
+//! Configuration of a connection's controller and crypto on this stack.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::stack::{
 use crate::endpoint::ControllerSource;
 use crate::plugin::{self, ClientCryptoConfig, ServerCryptoConfig, Stack};
 
-/// A controller, and how its connections exchange one-way delays. Cheap to clone.
+/// A controller, and the exchange of one-way delays by its connections. Cloning is cheap.
 pub type Plugin = plugin::Plugin<ThisStack>;
 /// A [`Plugin`] for outgoing connections.
 pub type ClientPlugin = plugin::ClientPlugin<ThisStack>;

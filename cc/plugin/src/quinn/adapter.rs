@@ -12,7 +12,8 @@ use crate::driver::{AckBatch, ControllerDriver};
 use crate::endpoint::ControllerSource;
 use crate::monitor::ConnectionMonitor;
 
-/// Factory that builds the controller of one connection, and another one after each migration.
+/// Factory that builds the controller of one connection. After each migration, it builds a new
+/// controller.
 pub(crate) struct Factory(pub(crate) ControllerSource);
 
 impl ControllerFactory for Factory {
@@ -22,8 +23,8 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// Returns a view of the connection that this controller belongs to; `None` if the controller is
-/// not ours.
+/// Returns a view of the connection to which this controller belongs; `None` if the controller is
+/// not one of ours.
 pub(crate) fn monitor(controller: Box<dyn Controller>) -> Option<ConnectionMonitor> {
     Some(controller.into_any().downcast::<Adapter>().ok()?.0.monitor())
 }
@@ -77,9 +78,9 @@ impl Controller for Adapter {
     }
 
     fn window(&self) -> u64 {
-        // quinn sends while bytes in flight plus the next packet stay *below* the window. A window
-        // of n packets means n packets in flight (RFC 9002 §7). noq sends while they are not
-        // *above* the window.
+        // quinn sends as long as the bytes in flight plus the next packet are *below* the window. A
+        // window of n packets means n packets in flight (RFC 9002 §7). noq sends as long as these
+        // bytes are not *above* the window.
         self.0.send_params().window.saturating_add(1)
     }
 

@@ -32,7 +32,7 @@ impl AsyncUdpSocket for Wrapped {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        // Datagrams may be trimmed by different lengths and leave at different times.
+        // Datagrams may be trimmed by different lengths, and may leave at different times.
         1
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn handshake_data(data: HandshakeData) -> Box<dyn Any> {
     })
 }
 
-/// quinn sends on one path at a time.
+/// Whether the stack can send on several paths at once. quinn cannot.
 pub(crate) const MULTIPATH: bool = false;
 
 pub(crate) const fn disable_multipath(_: &mut TransportConfig) {}
@@ -56,7 +56,7 @@ impl ReleaseSender {
         Self { poller: Arc::clone(socket).create_io_poller(), socket: Arc::clone(socket) }
     }
 
-    /// Sends a datagram; pending until the socket accepts it.
+    /// Sends a datagram. Returns `Pending` until the socket accepts it.
     pub(crate) fn poll_send(
         &mut self,
         transmit: &Transmit<'_>,

@@ -1,4 +1,4 @@
-//! Crypto provider that seals like ring until it is switched to fail, but never seals packets of
+//! Crypto provider that seals like ring until it is switched to fail. It never seals packets of
 //! other paths.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use rustls::crypto::{CipherSuiteCommon, CryptoProvider};
 use rustls::quic::{Algorithm, HeaderProtectionKey, PacketKey, Tag};
 use rustls::{CipherSuite, Error, SupportedCipherSuite, Tls13CipherSuite};
 
-/// Switch that makes the provider fail from then on.
+/// Switch that makes the provider fail from the time at which it is set.
 pub type Switch = Arc<AtomicBool>;
 
 struct Failing {

@@ -1,5 +1,5 @@
 //! Endpoints of test connections on both stacks: with a plug-in or stock, as client or server. Each
-//! can talk to any other.
+//! endpoint can talk to any other endpoint.
 
 // `side.rs` is compiled for each stack.
 #![allow(clippy::duplicate_mod)]
@@ -62,10 +62,11 @@ pub fn identity_with(server: Arc<CryptoProvider>, client: Arc<CryptoProvider>) -
     Identity { server: Arc::new(server), client: Arc::new(client) }
 }
 
-/// Longer than any test takes on a busy machine; only a hanging test reaches it.
+/// Timeout of a test. It is longer than any test takes on a busy machine, so only a hanging test
+/// reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Returns whether a side has seen enough.
+/// Function that returns whether a side has seen enough.
 pub type Sees = fn(&Report) -> bool;
 
 /// Condition on the reports of both sides. The number of stamps per body depends on the
@@ -107,7 +108,7 @@ pub fn until(
 pub struct SideConfig {
     /// Controller of the plug-in; `None` for the stack without a plug-in.
     pub controller_config: Option<Arc<dyn ControllerConfig>>,
-    /// How the side exchanges one-way delays.
+    /// Exchange of one-way delays by this side.
     pub extension: Extension,
     /// Bytes sent instead of the extension's transport parameters.
     pub parameter: Option<&'static [u8]>,
@@ -119,7 +120,7 @@ pub struct SideConfig {
     pub bytes: usize,
     /// Number of rounds.
     pub rounds: usize,
-    /// Condition for more rounds, if it is not met after these.
+    /// Condition for further rounds after `rounds` rounds; `None` for no further rounds.
     pub enough: Option<Enough>,
     /// Whether a key update precedes each round except the first.
     pub key_updates: bool,
@@ -133,7 +134,7 @@ pub struct SideConfig {
     pub unwired: bool,
     /// Whether MTU discovery is on.
     pub discovery: bool,
-    /// Largest datagram at the start, in bytes.
+    /// Initial size of the largest datagram in bytes.
     pub mtu: u16,
     /// Maximum number of open paths (noq only).
     pub paths: u32,
@@ -204,10 +205,10 @@ pub enum On {
     Noq,
 }
 
-/// All pairs of stacks with noq on at least one side, as client and server.
+/// All pairs of stacks, as client and server, with noq on at least one side.
 pub const WITH_NOQ: [(On, On); 3] =
     [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn)];
-/// All pairs of stacks.
+/// All pairs of stacks, as client and server.
 pub const EVERY: [(On, On); 4] =
     [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn), (On::Quinn, On::Quinn)];
 

@@ -14,7 +14,7 @@ pub struct Marks {
 impl Marks {
     /// Returns whether to mark this read of `len` bytes in datagrams of `stride` bytes.
     pub(crate) fn next(&self, first_byte: u8, len: usize, stride: usize) -> bool {
-        // Long headers belong to the handshake.
+        // Packets with long headers belong to the handshake.
         let one_rtt = first_byte & 0x80 == 0;
         let marks = one_rtt && self.reads.fetch_add(1, Ordering::Relaxed) % 10 == 9;
         if marks {

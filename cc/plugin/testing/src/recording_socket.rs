@@ -1,4 +1,5 @@
-//! Sockets for both stacks that record what they send, and may mark what they receive.
+//! Sockets for both stacks that record the datagrams that they send, and may mark the datagrams
+//! that they receive.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -28,7 +29,7 @@ impl Sizes {
     fn record(&self, contents: &[u8], segment: Option<usize>) {
         let mut sizes = self.0.lock();
         for datagram in contents.chunks(segment.unwrap_or(contents.len()).max(1)) {
-            // Long headers belong to the handshake.
+            // Packets with long headers belong to the handshake.
             sizes.push((datagram[0] & 0x80 == 0, datagram.len()));
         }
     }

@@ -1,5 +1,5 @@
-//! One side of a connection, on the stack that `super::names` selects. Compiled once for each
-//! stack.
+//! One side of a connection, on the stack that `super::names` selects. This file is compiled once
+//! for each stack.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub fn with_registry(
     ShapingSocket::with_registry(registry, socket(to, sizes), &runtime())
 }
 
-/// Creates an endpoint on this socket; a client without `config`.
+/// Creates an endpoint on this socket. Without `config`, the endpoint is a client.
 pub fn shaping_endpoint(
     config: Option<ServerConfig>,
     socket: Pointer<dyn AsyncUdpSocket>,
@@ -106,8 +106,8 @@ async fn failed(endpoint: &Endpoint, e: &ConnectionError) -> Outcome {
     Outcome { error: error(e), ..Outcome::default() }
 }
 
-/// Sends all datagrams and receives most of the other side's. Not all, because a socket buffer may
-/// overflow.
+/// Sends all datagrams and receives most datagrams of the other side. Some may be lost, because a
+/// socket buffer may overflow.
 async fn exchange(side: &SideConfig, connection: &Connection) -> usize {
     let send = async {
         for i in 0..side.datagrams {

@@ -1,4 +1,4 @@
-//! Connection between quiche and the plug-in, and the methods for applications.
+//! Link between quiche and the plug-in, and the methods for applications.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::path::Path;
 use crate::recovery::RecoveryOps;
 use crate::{Config, CongestionControlAlgorithm, Connection, Error, Result};
 
-/// quiche's own clock.
+/// Clock of quiche itself.
 struct SimulationClock;
 
 impl Clock for SimulationClock {
@@ -24,11 +24,12 @@ impl Clock for SimulationClock {
 }
 
 impl Config {
-    /// Sets how connections created from now on exchange one-way delays, and their observer.
+    /// Sets the exchange of one-way delays and the observer of connections that are created from
+    /// now on.
     ///
     /// Without this call, connections with a controller of ours offer SYNC_TIMESTAMP in `lean` mode
-    /// and TIMESTAMP, and other connections offer nothing. The controller is that of
-    /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`]; the argument's
+    /// and TIMESTAMP, and other connections offer nothing. The controller is the one set by
+    /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`], and the argument's
     /// `controller_config` is ignored.
     ///
     /// ```
@@ -47,7 +48,7 @@ impl Config {
 /// Delivery state of the data that a stream sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamDelivery {
-    /// Some data is not acknowledged, or the end was not written.
+    /// Some data are not acknowledged yet, or the end was not written.
     Open,
     /// The peer has acknowledged all data and the end.
     Acknowledged,
@@ -58,9 +59,10 @@ pub enum StreamDelivery {
 }
 
 impl<F: crate::BufFactory> Connection<F> {
-    /// Returns the delivery state of the data that the stream sends. A stream that its peer has
-    /// stopped is not forgotten until it is used again. An application that calls this after every
-    /// [`Connection::recv`], before anything else, thus never misses [`StreamDelivery::Reset`].
+    /// Returns the delivery state of the data that the stream sends. quiche does not forget a
+    /// stream that the peer has stopped until the stream is used again. An application that calls
+    /// this after every [`Connection::recv`], before anything else, thus never misses
+    /// [`StreamDelivery::Reset`].
     pub fn stream_delivery(&self, stream: u64) -> StreamDelivery {
         match self.streams.get(stream).map(|stream| &stream.send) {
             None => StreamDelivery::Forgotten,
@@ -70,9 +72,9 @@ impl<F: crate::BufFactory> Connection<F> {
         }
     }
 
-    /// Returns the bytes in flight on the active path, and whether flow control permits data that
-    /// waits for the window, for pacing, or for the next call of [`Connection::send`]. `None`
-    /// without an active path.
+    /// Returns the number of bytes in flight on the active path. Also returns whether flow control
+    /// permits data that wait for the window, for pacing, or for the next call of
+    /// [`Connection::send`]. Returns `None` without an active path.
     pub fn send_state(&self) -> Option<(u64, bool)> {
         let path = self.paths.get_active().ok()?;
         let waits = self.streams.has_flushable() || !self.dgram_send_queue.is_empty();
@@ -85,8 +87,8 @@ impl<F: crate::BufFactory> Connection<F> {
         self.fathom.state.as_ref().map(ConnectionState::monitor)
     }
 
-    /// Sets the ECN field (0 to 3, as in the IP header) of the datagram passed to the next
-    /// [`Connection::recv`]. The value stays until it is set again.
+    /// Sets the ECN field (0 to 3, as in the IP header) of the datagram that is passed to the next
+    /// [`Connection::recv`]. The value remains valid until it is set again.
     pub fn set_received_ecn(&mut self, codepoint: u8) {
         self.fathom.received_ecn = codepoint & 3;
     }
@@ -133,8 +135,8 @@ impl ConnectionPlugin {
     }
 
     /// Handles a change of the algorithm by the application during the handshake. Our transport
-    /// parameters cannot change any more, so a controller of ours chosen now gets no one-way delays
-    /// if none were offered.
+    /// parameters can no longer change. If they did not offer one-way delays, a controller of ours
+    /// that is chosen now gets none.
     pub(crate) fn change_algorithm(&mut self, algorithm: CongestionControlAlgorithm) -> Result<()> {
         let controller_config = registry::controller_config(algorithm);
         let setup = match (&self.setup, controller_config) {
@@ -170,7 +172,7 @@ impl ConnectionPlugin {
     /// Gives a new path its controller, if it is one of ours.
     pub(crate) fn start_controller(&self, path: &mut Path, now: Instant) {
         let Some(state) = self.state.as_ref().filter(|_| self.has_controller()) else { return };
-        // During MTU discovery, the size in `recovery` is one that is still being probed.
+        // During MTU discovery, the size in `recovery` is the one that is still being probed.
         let datagram = path
             .pmtud
             .as_ref()
@@ -184,8 +186,8 @@ impl ConnectionPlugin {
         ))));
     }
 
-    /// Returns the extension's encoded transport parameters; empty if no extension is offered.
-    /// `exponent` is the ack_delay_exponent sent with them.
+    /// Returns the extension's encoded transport parameters, which are empty if no extension is
+    /// offered. `exponent` is the ack_delay_exponent that is sent with them.
     pub(crate) fn transport_parameters(&mut self, exponent: u64) -> Vec<u8> {
         self.exponent = match exponent {
             // Stock does not send 0, so the peer assumes the default.
@@ -203,9 +205,10 @@ impl ConnectionPlugin {
 
     /// Reads the peer's transport parameters.
     ///
-    /// A peer without the extension is accepted, even if the controller needs the extension. Here
-    /// the controller is one setting of a server that must answer every browser. Without delays,
-    /// `sync` never reduces early and behaves like Reno. The log and the monitor show this.
+    /// A peer without the extension is accepted, even if the controller needs the extension. Here,
+    /// the controller is only one setting of a server that must answer every browser. Without
+    /// delays, `sync` never reduces its window early and behaves like Reno. The log and the monitor
+    /// report the missing delays.
     pub(crate) fn negotiate(&self, raw: &[u8]) -> Result<()> {
         let Some(state) = &self.state else { return Ok(()) };
         match state.negotiate(raw) {
@@ -230,8 +233,8 @@ impl ConnectionPlugin {
         self.state.as_ref().map_or(0, |state| state.frame_room(acknowledges))
     }
 
-    /// Completes a 1-RTT packet. The timestamp frame goes into the last `room` bytes of `payload`,
-    /// or its ACK frame grows into them.
+    /// Completes a 1-RTT packet. The timestamp frame is written into the last `room` bytes of
+    /// `payload`, or the payload's ACK frame is extended into them.
     pub(crate) fn finish_packet(
         &self,
         packet: u64,
@@ -244,8 +247,8 @@ impl ConnectionPlugin {
         }
     }
 
-    /// Removes the timestamp frames from an opened payload, of 1-RTT (`short`) or before. Returns
-    /// the number of leading bytes to drop.
+    /// Removes the timestamp frames from an opened payload, of a 1-RTT packet (`short`) or of an
+    /// earlier packet. Returns the number of leading bytes to drop.
     pub(crate) fn on_packet_received(
         &self,
         packet: u64,

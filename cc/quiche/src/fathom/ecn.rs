@@ -2,7 +2,7 @@
 
 use crate::frame::EcnCounts;
 
-/// ECT(0) in the IP header.
+/// Value of ECT(0) in the IP header.
 const ECT0: u8 = 2;
 
 /// Counts of the marks on packets received in one packet number space.
@@ -31,8 +31,8 @@ impl Received {
     }
 }
 
-/// Marking of sent packets, on until the path or the peer proves unable to carry marks
-/// (RFC 9000 §13.4.2). Uses only the application's packet number space.
+/// Marking of sent packets. It is on until the path or the peer proves unable to carry marks
+/// (RFC 9000 §13.4.2). It uses only the application's packet number space.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marking {
     failed: bool,
@@ -51,12 +51,12 @@ impl Marking {
         }
     }
 
-    /// Processes an ACK frame that newly acknowledged `packets` packets of ours up to `largest`.
+    /// Processes an ACK frame that newly acknowledged `packets` of our packets, up to `largest`.
     /// Returns whether the frame reports new CE marks.
     ///
-    /// RFC 9000 §13.4.2.1: the frame must have counts, the counts must have grown by at least the
-    /// number of newly acknowledged packets, and none may be ECT(1). Frames that arrive out of
-    /// order are ignored.
+    /// Validation by RFC 9000 §13.4.2.1: the frame must have counts, the counts must have grown
+    /// by at least the number of newly acknowledged packets, and no count may be for ECT(1). Frames
+    /// that arrive out of order are ignored.
     pub(crate) fn acknowledged(
         &mut self,
         packets: u64,

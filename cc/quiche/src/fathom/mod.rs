@@ -14,15 +14,15 @@
 //!
 //! A connection with a controller of ours offers SYNC_TIMESTAMP in `lean` mode, and TIMESTAMP
 //! (draft-huitema-quic-ts) for peers that support only that frame. A connection with a controller
-//! of stock's sends exactly what stock sends. [`Config::set_fathom`] changes this: another mode,
-//! only one of the frames or none, frames under stock's controllers, another clock, or an
-//! [`Observer`]. [`Connection::fathom`] shows the delays and the controller's state.
+//! of stock's sends exactly what stock sends. [`Config::set_fathom`] can change this. It can set
+//! another mode, only one of the frames or none, frames under stock's controllers, another clock,
+//! or an [`Observer`]. [`Connection::fathom`] shows the delays and the controller's state.
 //!
 //! # ECN
 //!
 //! Stock neither marks packets nor counts marks, and leaves the IP header to the application. An
 //! application that can read the ECN field passes it to [`Connection::set_received_ecn`] before
-//! each `recv`; ACK frames then carry counts. An application that can write the field calls
+//! each `recv`. ACK frames then carry counts. An application that can write the field calls
 //! [`Connection::ecn_to_send`] after each `send`. The result is 2 (ECT(0)) for connections with a
 //! controller of ours, until the path proves to clear or corrupt marks (RFC 9000 §13.4.2). An
 //! application that does neither gets stock's behaviour.
@@ -38,8 +38,8 @@
 //!
 //! # Delivery of a stream
 //!
-//! [`Connection::stream_delivery`] tells whether the peer has acknowledged everything that a stream
-//! sends, or no longer waits for it.
+//! [`Connection::stream_delivery`] tells whether the peer has acknowledged all data that a stream
+//! sends, or no longer waits for them.
 //!
 //! # Differences from the plug-ins for quinn and noq
 //!
@@ -48,8 +48,8 @@
 //! controller then gets no delays: `sync` behaves like Reno, and `sync:signal=either` uses the RTT.
 //!
 //! The timestamp frame is at the end of a packet's payload, not at its start. In `lean` mode, a
-//! packet carries it only beside an ACK frame. Negotiation, budget, estimator and the handling of
-//! hostile input are the same code, `fathom_plugin::ConnectionState`.
+//! packet carries this frame only next to an ACK frame. The negotiation, the budget, the estimator
+//! and the handling of hostile input use the same code, `fathom_plugin::ConnectionState`.
 //!
 //! [`Config::set_fathom`]: crate::Config::set_fathom
 //! [`Connection::fathom`]: crate::Connection::fathom
@@ -77,6 +77,6 @@ pub(crate) use path_controller::PathController;
 pub(crate) use registry::named;
 pub use registry::{algorithm, algorithm_of};
 
-/// Capabilities of quiche: all of them. ECN needs the application's help.
+/// Capabilities of quiche, which provides all of them. For ECN, the application must help.
 pub const PROVIDED: fathom_cc::Capabilities =
     fathom_cc::Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };

@@ -1,8 +1,9 @@
-//! Adapter from quiche's `Congestion` to one of our controllers, one per network path.
+//! Adapter from quiche's `Congestion` to one of our controllers. There is one adapter per network
+//! path.
 //!
-//! quiche calls the functions of [`OPS`] as it calls those of Reno and CUBIC. `LegacyRecovery`
-//! calls [`PathController`] directly for events that these functions do not report: losses of bare
-//! ACKs, probe timeouts, persistent congestion, and the number of spurious losses.
+//! quiche calls the functions of [`OPS`] like those of Reno and CUBIC. `LegacyRecovery` calls
+//! [`PathController`] directly for events that these functions do not report: losses of bare ACKs,
+//! probe timeouts, persistent congestion, and the number of spurious losses.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,16 +19,16 @@ use crate::recovery::Sent;
 
 /// kPersistentCongestionThreshold (RFC 9002 §7.6.1).
 const PERSISTENT: u32 = 3;
-/// Maximum delay behind the pace that a sender may catch up after it woke up late. The timers of
-/// runtimes are this coarse (tokio's: 1 ms).
+/// Maximum time that a sender may catch up after it woke up late. The timers of runtimes are this
+/// coarse (tokio's: 1 ms).
 const CATCH_UP: Duration = Duration::from_millis(2);
 /// Minimum size of a datagram with stream data. Header, timestamp frame, tag and the header of a
 /// STREAM frame take up to 70 bytes, so smaller datagrams might never carry data.
 const MIN_DATAGRAM: usize = 128;
-/// Number of consecutive probe timeouts after which a path that never acknowledged anything is
+/// Number of consecutive probe timeouts after which a path that has acknowledged no packet is
 /// assumed to drop marked packets (RFC 9000 §13.4.2).
 const DROPS_MARKED: u32 = 3;
-/// Maximum time that a packet waits, whatever the pace. Longer waits are up to the idle timeout.
+/// Maximum time that a packet waits, whatever the pace is. The idle timeout handles longer waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 pub(crate) static OPS: CongestionControlOps = CongestionControlOps {
@@ -50,25 +51,27 @@ pub(crate) static OPS: CongestionControlOps = CongestionControlOps {
 /// A path's controller, and the state needed to feed it.
 pub(crate) struct PathController {
     driver: ControllerDriver,
-    /// Largest 1-RTT packet acknowledged so far, if the ACK frame being processed is for 1-RTT
-    /// packets.
+    /// Largest 1-RTT packet number acknowledged so far; `None` unless the current ACK frame is for
+    /// 1-RTT packets.
     largest: Option<u64>,
-    /// Number of packets that the frame newly acknowledged, and when the newest of them left.
+    /// Number of packets that the current frame newly acknowledged, and the time at which the
+    /// newest of them left.
     acked: u64,
     newest: Option<Instant>,
-    /// Time of the first RTT sample. Persistent congestion cannot have begun before.
+    /// Time of the first RTT sample. Persistent congestion cannot have begun earlier.
     sampled: Option<Instant>,
     /// Whether the losses that quiche is about to report establish persistent congestion.
     persistent: bool,
-    /// Time at which the controller learned of the first loss of the last episode; the number of
-    /// packets in flight lost in the episode, and how many of them arrived after all.
+    /// Time at which the controller learned of the first loss of the last episode. The other values
+    /// count the packets in flight that were lost in this episode, and those of them that arrived
+    /// after all.
     congestion_event: Option<Instant>,
     lost: usize,
     spurious: usize,
-    /// Due time and bytes of the last packet. The next packet is due when these bytes have been
-    /// sent at the pace.
+    /// Due time and size in bytes of the last packet. The next packet is due when these bytes have
+    /// been sent at the pace.
     due: Option<(Instant, u64)>,
-    /// Whether the last attempt to send was refused because the packet was early.
+    /// Whether the last attempt to send was refused because the packet was too early.
     kept_back: AtomicBool,
     /// Whether the path seems to drop all marked packets.
     drops_marked: bool,
@@ -96,53 +99,55 @@ impl PathController {
         usize::try_from(self.driver.send_params().window).unwrap_or(usize::MAX)
     }
 
-    /// Returns the size in bytes of datagrams with stream data, if the controller sets it.
+    /// Returns the size in bytes of datagrams with stream data; `None` unless the controller sets
+    /// it.
     pub(crate) fn datagram(&self) -> Option<usize> {
         self.driver.send_params().datagram.map(|bytes| usize::from(bytes).max(MIN_DATAGRAM))
     }
 
-    /// Returns whether packets leave at a pace, not in bursts of a window.
+    /// Returns whether packets leave at a pace rather than in bursts of a window.
     pub(crate) fn is_paced(&self) -> bool {
         self.driver.pacing_rate().is_some()
     }
 
-    /// Returns whether the next packet is early. Called before each attempt to send.
+    /// Returns whether it is too early for the next packet. Called before each attempt to send.
     pub(crate) fn keeps_back(&self, now: Instant) -> bool {
         let early = self.release().is_some_and(|at| at > now);
         self.kept_back.store(early, Ordering::Relaxed);
         early
     }
 
-    /// Returns when the packet that was kept back may leave.
+    /// Returns the time at which the packet that was kept back may leave.
     pub(crate) fn kept_back(&self) -> Option<Instant> {
         self.release().filter(|_| self.kept_back.load(Ordering::Relaxed))
     }
 
-    /// Returns when the next packet may leave; `None` means at once.
+    /// Returns the time at which the next packet may leave; `None` for at once.
     fn release(&self) -> Option<Instant> {
-        // Use the current pace, so that a short period of slow pacing delays nothing later.
+        // Use the current pace, so that a short period of slow pacing does not delay later packets.
         Some(after(self.due?, self.driver.pacing_rate()?))
     }
 
-    /// Returns whether the path seems to drop marked packets: it has acknowledged nothing since it
-    /// came into use.
+    /// Returns whether the path seems to drop marked packets, because it has acknowledged no packet
+    /// since it came into use.
     pub(crate) fn drops_marked(&self) -> bool {
         self.drops_marked
     }
 
-    /// Returns when the controller learned of the first loss of the last episode.
+    /// Returns the time at which the controller learned of the first loss of the last episode.
     pub(crate) fn episode(&self) -> Option<Instant> {
         self.congestion_event
     }
 
-    /// Begins an ACK frame. `largest` is the largest 1-RTT packet acknowledged so far, if the frame
-    /// is for such packets.
+    /// Begins an ACK frame. `largest` is the largest 1-RTT packet number acknowledged so far, if
+    /// the frame is for 1-RTT packets.
     pub(crate) fn begin_acks(&mut self, largest: Option<u64>) {
         self.largest = largest;
         (self.acked, self.newest) = (0, None);
     }
 
-    /// Returns how many packets the ACK frame newly acknowledged, and when the newest of them left.
+    /// Returns the number of packets that the ACK frame newly acknowledged, and the time at which
+    /// the newest of them left.
     pub(crate) fn acked(&self) -> (u64, Option<Instant>) {
         (self.acked, self.newest)
     }
@@ -163,9 +168,9 @@ impl PathController {
         self.driver.on_datagram_size(u16::try_from(bytes).unwrap_or(u16::MAX));
     }
 
-    /// Records that `count` packets in flight were just found lost. `newest_sent` is when the
-    /// newest of them left. `sent` are the packets of their packet number space, and
-    /// `max_ack_delay` is the peer's.
+    /// Records that `count` packets in flight were just found to be lost. The newest of them left
+    /// at `newest_sent`. `sent` has the packets of their packet number space, and `max_ack_delay`
+    /// is the peer's.
     pub(crate) fn on_lost(
         &mut self,
         count: usize,
@@ -176,7 +181,7 @@ impl PathController {
         max_ack_delay: Duration,
     ) {
         if self.congestion_event.is_none_or(|at| newest_sent > at) {
-            // A new episode begins: the losses before it were real.
+            // A new episode begins, so the losses of the previous one were real.
             (self.lost, self.spurious) = (0, 0);
             self.congestion_event = Some(now);
         }
@@ -187,15 +192,17 @@ impl PathController {
     }
 
     /// Records that `count` packets in flight that were lost since [`PathController::episode`] were
-    /// acknowledged after all. If all of them were, the episode was spurious.
+    /// acknowledged after all. If all packets lost since then were acknowledged, the episode was
+    /// spurious.
     pub(crate) fn on_spurious(&mut self, count: usize) {
         self.spurious += count;
     }
 }
 
 /// Returns whether packets lost at `now`, together with those around them, span more than `period`
-/// (RFC 9002 §7.6.2): two ack-eliciting packets, none acknowledged between them, both sent after
-/// the first RTT sample. The loss of an MTU probe does not indicate congestion (RFC 9000 §14.4).
+/// (RFC 9002 §7.6.2). The span is between two ack-eliciting packets that were sent after the
+/// first RTT sample, without an acknowledged packet between them. The loss of an MTU probe does not
+/// indicate congestion (RFC 9000 §14.4).
 fn is_persistent(sent: &VecDeque<Sent>, since: Instant, now: Instant, period: Duration) -> bool {
     let mut first: Option<Instant> = None;
     for packet in sent {
@@ -217,7 +224,7 @@ fn is_persistent(sent: &VecDeque<Sent>, since: Instant, now: Instant, period: Du
     false
 }
 
-/// Returns when the bytes that were due have been sent at `rate`.
+/// Returns the time at which the bytes that were due have been sent at `rate`.
 fn after((due, bytes): (Instant, u64), rate: Rate) -> Instant {
     due + rate.time_for(bytes).min(LONGEST_WAIT)
 }
@@ -238,7 +245,7 @@ fn on_packet_sent(congestion: &mut Congestion, bytes: usize, _in_flight: usize, 
     path_controller.due = path_controller.driver.pacing_rate().map(|rate| {
         let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
         let latest = now + LONGEST_WAIT;
-        // A packet that did not wait its turn (a probe, the handshake) delays the following
+        // A packet that did not wait for its time (a probe, the handshake) delays the following
         // packets.
         (
             path_controller.due.map_or(now, |last| after(last, rate).clamp(earliest, latest)),
@@ -261,7 +268,7 @@ fn on_packets_acked(
     for packet in packets.drain(..) {
         path_controller.acked += 1;
         path_controller.newest = path_controller.newest.max(Some(packet.time_sent));
-        // Bare ACKs are not congestion controlled: they have size 0 here.
+        // Bare ACKs are not congestion controlled, so they have size 0 here.
         if packet.size > 0 {
             bytes += packet.size;
             path_controller.driver.on_ack(packet.time_sent, packet.size as u64, rtt.rtt());

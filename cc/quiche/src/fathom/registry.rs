@@ -1,5 +1,5 @@
-//! Registry of the controllers chosen so far, by number, because quiche's algorithms are plain
-//! numbers that are copied.
+//! Registry of the controllers chosen so far. They are identified by numbers, because quiche's
+//! algorithms are plain numbers that are copied.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,7 +8,7 @@ use fathom_plugin::PluginError;
 
 use crate::CongestionControlAlgorithm;
 
-/// Prefix that selects our controller if stock has the same name.
+/// Prefix that selects our controller if stock has a controller of the same name.
 const PREFIX: &str = "fathom:";
 
 #[derive(Default)]
@@ -64,7 +64,7 @@ pub fn algorithm(spec: &str) -> Result<CongestionControlAlgorithm, PluginError> 
 }
 
 /// Returns the algorithm of this configuration. The configuration is kept permanently, so call this
-/// once, not for each connection.
+/// function once rather than for each connection.
 ///
 /// # Errors
 /// Returns an error if quiche lacks capabilities that the controller requires.
@@ -91,8 +91,8 @@ pub(crate) fn controller_config(
     REGISTRY.read().unwrap_or_else(PoisonError::into_inner).configs.get(number as usize).cloned()
 }
 
-/// Returns the algorithm as [`algorithm`] does, for quiche's own setters. Their error has no text,
-/// so the log has the reason.
+/// Returns the algorithm like [`algorithm`], for quiche's own setters. Their error has no text, so
+/// the reason is logged.
 pub(crate) fn named(name: &str) -> crate::Result<CongestionControlAlgorithm> {
     algorithm(name).map_err(|e| {
         log::error!("congestion control: {e}");

@@ -1,9 +1,10 @@
 //! Clock and random numbers of the connections, which a simulation can set.
 //!
 //! quiche reads the clock and asks for random bytes in many places. In the derived crate, all of
-//! them call this module. Outside of [`run_at`], they get the host's values. Inside, they get the
-//! given instant and generator, so that the same seed gives the same packets. Keys and TLS randoms
-//! come from BoringSSL and stay random; they never change a size.
+//! them call this module. Outside of [`run_at`], this module returns the host's values. Inside, it
+//! returns the given instant and values of the given generator, so that the same seed gives the
+//! same packets. Keys and TLS randoms come from BoringSSL and stay random, but they never change a
+//! size.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -13,19 +14,20 @@ thread_local! {
     static RNG: Cell<Option<ConnectionRng>> = const { Cell::new(None) };
 }
 
-/// Returns the time: the host's, or that of the simulation in which this thread runs.
+/// Returns the time of the host, or of the simulation in which this thread runs.
 #[inline]
 #[allow(clippy::disallowed_methods)] // The one place where quiche's clock is read.
 pub fn now() -> Instant {
     NOW.get().unwrap_or_else(Instant::now)
 }
 
-/// Random numbers of an endpoint: packet numbers to skip, GREASE, path challenges. Not for secrets.
+/// Random numbers of an endpoint: packet numbers to skip, GREASE, path challenges. Do not use them
+/// for secrets.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionRng(u64);
 
 impl ConnectionRng {
-    /// Creates a generator; the same seed gives the same numbers.
+    /// Creates a generator. The same seed gives the same numbers.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -39,8 +41,8 @@ impl ConnectionRng {
     }
 }
 
-/// Runs `work` at this instant with this generator. Inside, quiche uses no other clock and no other
-/// randomness.
+/// Runs `work` at this instant with this generator. During this call, quiche uses no other clock
+/// and no other random numbers.
 ///
 /// ```
 /// use quiche::fathom::simulation::{ConnectionRng, now, run_at};
@@ -63,7 +65,7 @@ pub fn run_at<T>(now: Instant, rng: &mut ConnectionRng, work: impl FnOnce() -> T
     work()
 }
 
-/// Fills `bytes` from the simulation's generator. Returns false if there is none.
+/// Fills `bytes` from the simulation's generator. Returns false outside of a simulation.
 pub(crate) fn fill(bytes: &mut [u8]) -> bool {
     let Some(mut rng) = RNG.get() else { return false };
     for chunk in bytes.chunks_mut(8) {

@@ -1,28 +1,28 @@
 //! gHSTCP, gentle HighSpeed TCP (Zhang, Hasegawa, Murata: "Performance analysis and improvement of
 //! HighSpeed TCP with TailDrop/ARED routers").
 //!
-//! HighSpeed TCP that grows as Reno while its round-trip times rise. A rise means that a queue
-//! builds up, so the link is full, and slower growth leaves room to Reno flows. The reaction to
-//! losses and marks is HighSpeed TCP's.
+//! HighSpeed TCP that grows like Reno while its round-trip times rise. A rise means that a queue
+//! builds up because the link is full. Slower growth then leaves room for Reno flows. The reaction
+//! to losses and marks is the same as HighSpeed TCP's.
 //!
 //! Departures, and points that the paper leaves open:
 //! - **Test** (`trend=correlation`): gHSTCP §3.2 tests "statistically" for a positive correlation
-//!   of departure time and RTT, but does not say how. The default follows its plain words: the sign
-//!   of Pearson's r. `t-test` and `mann-kendall` require the rise to be significant (one-sided,
-//!   5 %), so noise alone seldom causes Reno mode.
-//! - **Span**: the paper does not say which samples the test covers. Here there is one mode
-//!   decision per round trip, from the samples of that round trip. The mode then applies until the
+//!   of departure time and RTT, but does not say how. The default follows the paper's wording and
+//!   uses the sign of Pearson's r. `t-test` and `mann-kendall` require the rise to be significant
+//!   (one-sided, 5 %), so that noise alone seldom causes Reno mode.
+//! - **Span**: the paper does not say which samples the test covers. Here, there is one mode
+//!   decision per round trip, from the samples of this round trip. The mode then applies until the
 //!   next decision.
 //! - **Samples** (`samples=all`): one per ACK frame, from its newest packet, because QUIC stacks
-//!   report no more. Frames in slow start and recovery count too. The paper does not say how many
-//!   samples it tests; `samples=spread` uses at most 64 samples of a round trip, evenly spaced.
-//! - **No decision yet**, or too few samples for the test, means HSTCP mode: no correlation is
-//!   recognised.
-//! - **Loss**: the mode and the samples stay. Recovery lasts a round trip, so a decision follows at
-//!   its end.
-//! - **Timeout**: the paper falls back to one packet; the smallest window in QUIC is two datagrams
-//!   (RFC 9002 §7.2).
-//! - The departures of [`crate::highspeed`].
+//!   report no more. Frames in slow start and recovery also count. The paper does not say how many
+//!   samples it tests. `samples=spread` uses at most 64 samples of a round trip, evenly spaced.
+//! - **Undecided**: if there is no decision yet, or if the samples are too few for the test, HSTCP
+//!   mode applies, because no correlation is recognised.
+//! - **Loss**: the mode and the samples are kept. Recovery lasts a round trip, so a decision
+//!   follows at its end.
+//! - **Timeout**: the paper reduces the window to one packet. The smallest window in QUIC is two
+//!   datagrams (RFC 9002 §7.2).
+//! - The departures of [`crate::highspeed`] also apply.
 
 pub mod trend;
 

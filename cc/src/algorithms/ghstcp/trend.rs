@@ -1,11 +1,12 @@
-//! Three tests of whether the RTTs of one round trip rise. They use bounded memory: departure times
-//! and RTTs go in, and a verdict comes out.
+//! Three tests of whether the RTTs of one round trip rise. They take departure times and RTTs,
+//! return a verdict, and use bounded memory.
 //!
 //! The correlation needs only sums. The sums are integers, so differences of large sums lose no
 //! precision. Mann-Kendall compares every pair of samples and keeps at most [`KEPT`] samples. When
-//! the list is full, every second sample is dropped, and from then on only every second sample is
-//! kept. The other tests can use the same samples (`samples=spread`), because neighbouring samples
-//! of one queue are not independent, and with thousands of samples any rise is significant.
+//! the list is full, every second sample is dropped, and from then on, only every second sample is
+//! kept. The other tests can use the same samples (`samples=spread`). This is useful because
+//! neighbouring samples of one queue are not independent, and with thousands of samples, any rise
+//! is significant.
 
 use std::time::Duration;
 
@@ -62,13 +63,13 @@ pub fn student_t(freedom: f64) -> f64 {
     Z * (1.0 + terms.iter().rev().fold(0.0, |sum, term| (sum + term) / freedom))
 }
 
-/// Square of [`Z`] with the precision of tables, 1.645², in millionths.
+/// Square of [`Z`], rounded as in tables to 1.645², in millionths.
 const Z_SQUARED_MILLIONTHS: i128 = 2_706_025;
 
 /// Returns whether Mann-Kendall's z = (S - 1) / sqrt(Var S) is above 1.645, with Var S = n (n - 1)
 /// (2n + 5) / 18. There is no correction for ties.
 pub fn mann_kendall_rises(s: i64, n: u64) -> bool {
-    // The comparison is squared and uses integers.
+    // The comparison is squared, so that it needs only integers.
     let (s, n) = (i128::from(s), i128::from(n));
     s > 1 && (s - 1) * (s - 1) * 18 * 1_000_000 > Z_SQUARED_MILLIONTHS * n * (n - 1) * (2 * n + 5)
 }
@@ -126,7 +127,7 @@ type Sample = (i64, i64);
 struct Kept {
     list: [Sample; KEPT],
     len: usize,
-    /// Every `stride`-th sample is kept.
+    /// Distance between kept samples: every `stride`-th sample is kept.
     stride: u64,
     seen: u64,
 }

@@ -1,5 +1,5 @@
-//! Congestion detection: Sync-TCP Algorithm 1 and Sync-TCP §3.3. The detector takes delays and from
-//! time to time returns a verdict; it does nothing else.
+//! Congestion detection: Sync-TCP Algorithm 1 and Sync-TCP §3.3. The detector takes delays and
+//! occasionally returns a verdict.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ pub const SAMPLES: usize = 9;
 /// nine.
 pub const STEP: usize = 3;
 
-/// Weight of the old average in the new average queueing delay: 0.875. The sample has the rest
-/// (Sync-TCP §3.3).
+/// Weight of the old average in the new average queueing delay: 0.875. The sample has the remaining
+/// weight (Sync-TCP §3.3).
 pub const AVERAGE_KEPT: Ratio = Ratio::new(7, 8);
 /// Lower borders of low, moderate and heavy congestion, as shares of the largest queueing delay
 /// seen (Sync-TCP §3.3).
@@ -21,11 +21,11 @@ pub const REGIONS: [Ratio; 3] = [Ratio::percent(25), Ratio::percent(50), Ratio::
 /// Direction of the average queueing delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trend {
-    /// m0 < m2.
+    /// The average queueing delay increases: m0 < m2.
     Increasing,
-    /// m0 = m2; the paper does not mention this case.
+    /// The average queueing delay stays the same: m0 = m2. The paper does not mention this case.
     Level,
-    /// m0 > m2.
+    /// The average queueing delay decreases: m0 > m2.
     Decreasing,
 }
 
@@ -47,7 +47,7 @@ pub enum Region {
 pub struct Verdict {
     /// Direction of the average queueing delay.
     pub trend: Trend,
-    /// Magnitude of the average queueing delay.
+    /// Region of the average queueing delay.
     pub region: Region,
 }
 
@@ -70,7 +70,7 @@ pub fn trend(samples: &[u64; SAMPLES]) -> Trend {
 }
 
 /// Returns the region of `average` between zero and `max`. A delay on a border belongs to the
-/// region above. While `max` is zero, the region is negligible.
+/// higher region. While `max` is zero, the region is negligible.
 pub fn region(average: u64, max: u64) -> Region {
     let reached = |border: &Ratio| {
         u128::from(average) * u128::from(border.den()) >= u128::from(max) * u128::from(border.num())
@@ -93,16 +93,16 @@ pub fn average(average: u64, current: u64) -> u64 {
 /// The state of Algorithm 1. Delays are in nanoseconds above the smallest delay seen.
 #[derive(Clone, Debug)]
 pub struct Detector {
-    /// MinOTT.
+    /// Smallest delay seen, MinOTT.
     min: Option<OneWayDelay>,
-    /// MaxQDelay.
+    /// Largest queueing delay seen, MaxQDelay.
     max: u64,
-    /// AvgQDelay. It starts at zero. The first CurQDelay is also zero by its definition, so this
-    /// start is not a choice.
+    /// Average queueing delay, AvgQDelay. It starts at zero. The first CurQDelay is zero by
+    /// definition, so any other start would make no sense.
     average: u64,
     /// The last nine averages, oldest first.
     samples: [u64; SAMPLES],
-    /// Samples still needed for the next verdict.
+    /// Number of samples still needed for the next verdict.
     wanted: usize,
 }
 

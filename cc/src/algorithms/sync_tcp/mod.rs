@@ -4,7 +4,7 @@
 //! Reno that also reacts to the forward queueing delay. [`detect`] is Algorithm 1, [`mod@react`] is
 //! Algorithm 2, `reno_bound` limits the effect of delays reported by the peer, and this file
 //! connects them to the window. The reaction to losses and marks is exactly Reno's. Until the first
-//! verdict (nine ACKs), growth is Reno's too.
+//! verdict (nine ACKs), growth is also Reno's.
 //!
 //! # Departures
 //! The paper leaves these points open. Each has an option if the choice could matter.
@@ -17,10 +17,10 @@
 //!   next level verdict would return to slow start.
 //! - **Equal medians**: Sync-TCP §3.3 considers only m0 < m2 and m0 > m2. Equal medians leave the
 //!   window to Reno.
-//! - **Borders**: a delay of exactly 25, 50 or 75 % belongs to the region above. If the largest
+//! - **Borders**: a delay of exactly 25, 50 or 75 % belongs to the higher region. If the largest
 //!   delay is zero, the region is 0-25 %.
-//! - **After a cut** the window stays constant until the next verdict, because Algorithm 2 names no
-//!   increase in the rows that cut.
+//! - **After a cut**, the window stays constant until the next verdict, because Algorithm 2 names
+//!   no increase in the rows that cut.
 //! - **Per byte, not per ACK**: Sync-TCP §3.4 increases the window with every ACK; this
 //!   implementation increases it with every acknowledged byte. "Over one RTT" is then exact,
 //!   however many packets an ACK acknowledges.
@@ -28,25 +28,24 @@
 //!   sample, but the window still grows with them. In lean mode, long transfers have a timestamp
 //!   with only about every third ACK frame, so verdicts come more slowly than in the paper.
 //! - **Fast recovery** (`recovery=hold`): verdicts are computed but have no effect. With `steer`,
-//!   cuts take effect; growth remains forbidden (RFC 9002 §7.3.2).
-//! - **Cuts per round trip** (`cut=verdict`): three ACKs are far less than a round trip of a large
-//!   window, so the literal rule cuts several times before the first cut can show an effect.
-//!   `round` allows one cut per round trip.
+//!   cuts take effect, but growth is still forbidden (RFC 9002 §7.3.2).
+//! - **Cuts per round trip** (`cut=verdict`): in a large window, three ACKs take far less than a
+//!   round trip. The literal rule therefore cuts several times before the first cut can show an
+//!   effect. `round` allows one cut per round trip.
 //! - **Reset** (`reset=never`): the paper never forgets the smallest and largest delay. `idle`
 //!   forgets them after an idle time according to RFC 5681 §4.1 (one timeout, here the larger of
 //!   1 s and three smoothed RTTs, RFC 6298 §2). `timeout` forgets them on persistent congestion. A
 //!   change of path always forgets them.
 //! - **Trust** (`trust=limited`): the peer reports the one-way delays and may misreport them. A
-//!   receiver that reported an empty queue got one and a half times Reno's rate, because
-//!   Algorithm 2 then grows the window by up to half per round trip. Therefore the window never
-//!   grows beyond Reno's: a Reno window that starts from the window after the last loss or mark and
-//!   counts the same acknowledged bytes. Up to that limit, the window recovers from early cuts as
-//!   fast as in the paper. Before the first loss, the limit is slow start. In addition, a verdict
-//!   expires if no delay arrives for an idle time (as for `reset`); otherwise a receiver that falls
-//!   silent after a cut would hold the window down permanently. `full` follows the paper, for known
-//!   peers.
-//! - **Floor** (`floor=0ms`): the paper's queues were tens of milliseconds deep. While the largest
-//!   queueing delay is below the floor, every verdict counts as level.
+//!   receiver that reported an empty queue got one and a half times Reno's rate, because Algorithm
+//!   2 then grows the window by up to half per round trip. Therefore, the window never grows beyond
+//!   a Reno window that starts from the window after the last loss or mark and counts the same
+//!   acknowledged bytes. Up to this limit, the window recovers from early cuts as fast as in the
+//!   paper. Before the first loss, the limit is slow start. In addition, a verdict expires if no
+//!   delay arrives for an idle time (as for `reset`); otherwise, a receiver that stops reporting
+//!   after a cut would hold the window down permanently. `full` follows the paper, for known peers.
+//! - **Floor** (`floor=0ms`): the paper's queues were tens of milliseconds deep. As long as the
+//!   largest queueing delay is below the floor, every verdict counts as level.
 //! - **RTT** (`signal=rtt`, `signal=either`): contrary to Sync-TCP §3.1, for comparison or for
 //!   peers that report no one-way delays. The two signals never share a baseline: the first one-way
 //!   delay restarts the detection, and RTTs are then ignored on that path.
@@ -81,13 +80,13 @@ pub struct SyncTcp {
     detector: Detector,
     /// Whether a one-way delay has arrived. With `signal=either`, RTTs are then ignored.
     one_way_seen: bool,
-    /// Action of the last verdict; it controls growth until the next verdict.
+    /// Action of the last verdict. It controls growth until the next verdict.
     action: Action,
     /// Time of the last delay sample.
     last_sample: Time,
     /// Time of the last cut by a verdict.
     last_cut: Option<Time>,
-    /// Time when something was last sent or acknowledged.
+    /// Time at which bytes were last sent or acknowledged.
     last_event: Time,
     /// Smoothed RTT at the last ACK.
     smoothed: Duration,
@@ -116,7 +115,7 @@ impl SyncTcp {
 
     /// Returns the delay sample of this ACK frame, according to the chosen signal.
     fn sample(&mut self, acks: &AckEvent<'_>) -> Option<OneWayDelay> {
-        // Only differences of delays matter, so an RTT can take the place of a one-way delay.
+        // Only differences between delays matter, so an RTT can replace a one-way delay.
         let rtt = || {
             OneWayDelay::from_nanos(i64::try_from(acks.rtt.latest.as_nanos()).unwrap_or(i64::MAX))
         };
@@ -133,7 +132,7 @@ impl SyncTcp {
         }
     }
 
-    /// Processes a new verdict: a cut takes effect at once; any other action controls growth from
+    /// Processes a new verdict. A cut takes effect at once. Any other action controls growth from
     /// now on.
     fn judge(&mut self, window: &mut Aimd, verdict: Verdict, acks: &AckEvent<'_>) {
         let counts = self.detector.max() >= self.config.floor;
@@ -148,7 +147,7 @@ impl SyncTcp {
         self.last_cut = Some(acks.now);
     }
 
-    /// With `trust=limited`, drops a verdict whose delays are too old and leaves the window to
+    /// Drops a verdict whose delays are too old, with `trust=limited`. The window is then left to
     /// Reno.
     fn lapse(&mut self, now: Time) {
         if self.config.trust == Trust::Limited
@@ -158,8 +157,8 @@ impl SyncTcp {
         }
     }
 
-    /// With `cut=round`, returns whether no packet sent after the last cut has been acknowledged
-    /// yet.
+    /// Returns whether no packet sent after the last cut has been acknowledged yet. The result is
+    /// always false without `cut=round`.
     fn cut_this_round(&self, acks: &AckEvent<'_>) -> bool {
         self.config.cut == Cut::Round
             && self.last_cut.is_some_and(|cut| acks.newest_sent() <= Some(cut))

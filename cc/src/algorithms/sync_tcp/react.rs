@@ -1,43 +1,46 @@
-//! Congestion reaction: Sync-TCP Algorithm 2 and Sync-TCP §3.4. A table that maps each verdict to
-//! an action.
+//! Congestion reaction: Sync-TCP Algorithm 2 and Sync-TCP §3.4. It is a table that maps each
+//! verdict to an action.
 
 use crate::sync_tcp::detect::{Region, Trend, Verdict};
 use crate::units::Ratio;
 
-/// Negligible and increasing congestion: segments added over one RTT (Sync-TCP §3.4).
+/// Number of segments added over one RTT under negligible and increasing congestion
+/// (Sync-TCP §3.4).
 pub const NEGLIGIBLE_SEGMENTS: Ratio = Ratio::ONE;
-/// Low and increasing congestion: fraction of the window that remains after the cut
+/// Fraction of the window that remains after the cut under low and increasing congestion
 /// (Sync-TCP §3.4).
 pub const LOW_KEPT: Ratio = Ratio::percent(90);
-/// Moderate and increasing congestion: fraction of the window that remains after the cut
+/// Fraction of the window that remains after the cut under moderate and increasing congestion
 /// (Sync-TCP §3.4).
 pub const MODERATE_KEPT: Ratio = Ratio::percent(75);
-/// Heavy and increasing congestion: fraction of the window that remains after the cut
+/// Fraction of the window that remains after the cut under heavy and increasing congestion
 /// (Sync-TCP §3.4).
 pub const HEAVY_KEPT: Ratio = Ratio::percent(50);
-/// Negligible and decreasing congestion: share of the window added over one RTT (Sync-TCP §3.4).
+/// Share of the window added over one RTT under negligible and decreasing congestion
+/// (Sync-TCP §3.4).
 pub const NEGLIGIBLE_SHARE: Ratio = Ratio::percent(50);
-/// Low and decreasing congestion: share of the window added over one RTT (Sync-TCP §3.4).
+/// Share of the window added over one RTT under low and decreasing congestion (Sync-TCP §3.4).
 pub const LOW_SHARE: Ratio = Ratio::percent(25);
-/// Moderate and decreasing congestion: share of the window added over one RTT (Sync-TCP §3.4).
+/// Share of the window added over one RTT under moderate and decreasing congestion
+/// (Sync-TCP §3.4).
 pub const MODERATE_SHARE: Ratio = Ratio::percent(10);
 
 /// Change of the window that a verdict asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Grow as Reno: there is no verdict, or the verdict is level.
+    /// Growth like Reno's, because there is no verdict or the verdict is level.
     AsReno,
-    /// Increase by this number of segments over one RTT, spread over its ACKs.
+    /// An increase by this number of segments over one RTT, spread over its ACKs.
     Segments(Ratio),
-    /// Increase by this share of the window over one RTT, spread over its ACKs.
+    /// An increase by this share of the window over one RTT, spread over its ACKs.
     Share(Ratio),
-    /// Decrease at once to this fraction of the window.
+    /// An immediate decrease to this fraction of the window.
     Cut(Ratio),
-    /// Leave the window unchanged.
+    /// No change of the window.
     Hold,
 }
 
-/// Returns the action of Algorithm 2 for a verdict. Algorithm 2 has no row for equal medians; they
+/// Returns the action of Algorithm 2 for a verdict. Algorithm 2 has no row for equal medians, which
 /// leave the window to Reno.
 pub const fn react(verdict: Verdict) -> Action {
     match (verdict.trend, verdict.region) {

@@ -1,5 +1,5 @@
-//! The limit of growth on the peer's word (`trust=limited`): a Reno window that gets the same
-//! losses and acknowledged bytes.
+//! Limit of the growth that the peer's reports may cause (`trust=limited`): a Reno window that gets
+//! the same losses and acknowledged bytes.
 
 use crate::aimd::Aimd;
 use crate::event::{AckEvent, CongestionEvent};
@@ -10,13 +10,13 @@ use crate::reno::LOSS_REDUCTION;
 pub(super) struct RenoBound(Aimd);
 
 impl RenoBound {
-    /// Starts from the current window.
+    /// Creates the limit from the current window.
     pub(super) fn new(aimd: &Aimd) -> Self {
         Self(aimd.clone())
     }
 
-    /// Grows this window as Reno, and limits `aimd` to it. `before` is the size of `aimd` before
-    /// its growth, below which it is not reduced.
+    /// Grows this window like Reno, and limits `aimd` to it. `before` is the size of `aimd` before
+    /// its growth. `aimd` is not reduced below this size.
     pub(super) fn hold(&mut self, aimd: &mut Aimd, before: u64, acks: &AckEvent<'_>) {
         let acked = self.0.on_ack(acks);
         self.0.grow_as_reno(acked);
@@ -24,8 +24,8 @@ impl RenoBound {
     }
 
     /// Reacts to the event. If Sync-TCP reduced its window (`reacted`), the limit continues from
-    /// Sync-TCP's new window, not from Reno's, because the peer's reports decided how far the two
-    /// were apart.
+    /// Sync-TCP's new window rather than from Reno's. The peer's reports decided how far the two
+    /// windows were apart.
     pub(super) fn on_congestion_event(
         &mut self,
         aimd: &Aimd,

@@ -12,13 +12,13 @@ use fathom_netsim::relay::Passing;
 use pcap_file::DataLink;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 
-/// Limit for one capture in bytes, several times the size of a test's files.
+/// Maximum size of a capture in bytes. It is several times the size of a test's files.
 const MAX_BYTES: usize = 128 << 20;
 
 /// A datagram that arrived at the relay.
 #[derive(Clone, Debug)]
 pub struct CapturedDatagram {
-    /// Arrival time since the relay's start.
+    /// Arrival time, measured from the relay's start.
     pub at: Duration,
     /// Whether the datagram goes from client to server.
     pub to_server: bool,
@@ -26,9 +26,9 @@ pub struct CapturedDatagram {
     pub client: SocketAddr,
     /// The server's address.
     pub server: SocketAddr,
-    /// ECN field.
+    /// ECN field of the datagram's IP header.
     pub ecn: u8,
-    /// Departure time since the relay's start; `None` if the link lost the datagram.
+    /// Departure time, measured from the relay's start; `None` if the link lost the datagram.
     pub leaves: Option<Duration>,
     /// UDP payload.
     pub contents: Vec<u8>,
@@ -66,7 +66,7 @@ impl Capture {
         &self.datagrams
     }
 
-    /// Returns whether datagrams are missing because of the limit.
+    /// Returns whether datagrams are missing because the capture reached its limit.
     pub const fn is_truncated(&self) -> bool {
         self.truncated
     }

@@ -13,13 +13,13 @@ use super::packet::{Packet, PacketType};
 use super::tls::{ClientHello, CryptoStream, EncryptedExtensions, ServerHello};
 use crate::endpoint::facts::PROTOCOL_ERRORS;
 
-/// Limit for the connection IDs stored per endpoint.
+/// Maximum number of connection IDs stored per endpoint.
 const MAX_IDS: usize = 256;
 
 /// A CONNECTION_CLOSE frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConnectionClose {
-    /// Whether the code is a transport error, not an application error.
+    /// Whether the code is a transport error rather than an application error.
     pub transport: bool,
     /// Error code.
     pub code: u64,
@@ -48,14 +48,14 @@ impl std::fmt::Display for ConnectionClose {
     }
 }
 
-/// A 1-RTT packet at the relay; times are the relay's.
+/// A 1-RTT packet at the relay. Its times are those of the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelayedPacket {
     /// Packet number.
     pub number: u64,
-    /// Arrival at the relay.
+    /// Time of arrival at the relay.
     pub arrived: Duration,
-    /// Departure from the link; `None` if lost.
+    /// Time of departure from the link; `None` if the packet was lost.
     pub departed: Option<Duration>,
     /// Whether the packet is ack-eliciting.
     pub ack_eliciting: bool,
@@ -65,20 +65,20 @@ pub struct RelayedPacket {
 /// acknowledged packet number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampedAck {
-    /// Largest Acknowledged of the ACK frame.
+    /// Largest Acknowledged field of the ACK frame.
     pub largest_acknowledged: u64,
-    /// ACK Delay as encoded in the frame.
+    /// ACK Delay field as encoded in the ACK frame.
     pub raw_delay: u64,
-    /// The timestamp.
+    /// Timestamp of the packet.
     pub timestamp: SendTimestamp,
 }
 
-/// Sending time of a packet by its sender's clock.
+/// Send time of a packet on its sender's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendTimestamp {
-    /// SYNC_TIMESTAMP: microseconds.
+    /// Value of a SYNC_TIMESTAMP frame, in microseconds.
     Sync(u32),
-    /// TIMESTAMP: units of 2^ack_delay_exponent microseconds.
+    /// Value of a TIMESTAMP frame, in units of 2^ack_delay_exponent microseconds.
     Timestamp(Timestamp),
 }
 
@@ -121,7 +121,7 @@ pub struct EndpointTrace {
     /// Delay samples of the other endpoint's packets.
     #[serde(skip)]
     pub timestamped_acks: Vec<TimestampedAck>,
-    /// Largest packet number acknowledged in the endpoint's 1-RTT packets.
+    /// Largest packet number that the endpoint's 1-RTT packets acknowledge.
     #[serde(skip)]
     largest: Option<u64>,
 }
@@ -129,11 +129,11 @@ pub struct EndpointTrace {
 /// A connection as reconstructed from its packets.
 #[derive(Debug, Serialize)]
 pub struct ConnectionTrace {
-    /// The ClientHello.
+    /// ClientHello of the client; `None` if it is missing.
     pub client_hello: Option<ClientHello>,
-    /// The ServerHello.
+    /// ServerHello of the server; `None` if it is missing.
     pub server_hello: Option<ServerHello>,
-    /// The EncryptedExtensions; needs TLS secrets.
+    /// EncryptedExtensions of the server; `None` without TLS secrets.
     pub extensions: Option<EncryptedExtensions>,
     /// Number of Retry packets.
     pub retries: u64,
@@ -225,8 +225,8 @@ impl ConnectionTrace {
             if sender == SERVER {
                 self.retries += 1;
                 self.add_connection_id(SERVER, packet.scid);
-                // A client ignores a second Retry (RFC 9000 §17.2.5.2). It gets one if its first
-                // flight was two packets.
+                // A client ignores a second Retry (RFC 9000 §17.2.5.2). It gets a second one if
+                // its first flight had two packets.
                 if self.retries == 1 {
                     self.initial = PacketKeys::initial(packet.scid);
                 }
@@ -270,7 +270,8 @@ impl ConnectionTrace {
         }
     }
 
-    /// Decrypts a packet with the keys of its type, which are derived when they are first needed.
+    /// Decrypts a packet with the keys for its type. These keys are derived when they are first
+    /// needed.
     fn decrypt(
         &mut self,
         packet: &Packet<'_>,
@@ -318,8 +319,8 @@ impl ConnectionTrace {
         PacketKeys::new(suite, secrets.find(&self.client_hello.as_ref()?.random, label)?)
     }
 
-    /// Decrypts a 0-RTT packet. All cipher suites are tried, because the suite is that of the
-    /// previous session and not in the handshake.
+    /// Decrypts a 0-RTT packet. Tries all cipher suites, because the suite is that of the previous
+    /// session and does not appear in the handshake.
     fn decrypt_early(&mut self, packet: &Packet<'_>, secrets: &Secrets) -> Option<DecryptedPacket> {
         if let Some(keys) = &mut self.early {
             return keys.decrypt(packet, packet.packet_number_offset);

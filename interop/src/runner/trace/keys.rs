@@ -13,7 +13,7 @@ const SALT: [u8; 20] = [
     0xcc, 0xbb, 0x7f, 0x0a,
 ];
 
-/// TLS secrets by client random and label, from key logs (SSLKEYLOGFILE).
+/// TLS secrets from key logs (SSLKEYLOGFILE), by client random and label.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets(HashMap<(Vec<u8>, String), Vec<u8>>);
 
@@ -108,7 +108,7 @@ pub(super) struct PacketKeys {
     key: aead::LessSafeKey,
     iv: [u8; aead::NONCE_LEN],
     header: quic::HeaderProtectionKey,
-    /// Key updates so far (RFC 9001 §6).
+    /// Number of key updates so far (RFC 9001 §6).
     updates: u64,
     largest: Option<u64>,
 }
@@ -151,7 +151,7 @@ impl PacketKeys {
     }
 
     /// Decrypts a packet whose packet number begins at `offset`. Returns `None` if these keys do
-    /// not fit.
+    /// not match.
     pub(super) fn decrypt(
         &mut self,
         packet: &Packet<'_>,
@@ -175,8 +175,8 @@ impl PacketKeys {
         let payload = offset + length;
         let newer = phase != (self.updates % 2 == 1);
         let decrypted = if short && newer {
-            // The packet has the next keys or the previous ones. Only the next keys are tried,
-            // because packets with the previous keys no longer matter.
+            // The packet was protected with the next keys or with the previous keys. Only the next
+            // keys are tried, because packets with the previous keys no longer matter.
             let next = next_secret(self.suite, &self.secret)?;
             let (key, iv) = key_and_iv(self.suite, &next)?;
             let decrypted = open_in_place(&key, iv, number, &mut bytes, payload)?;

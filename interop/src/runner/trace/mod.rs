@@ -28,9 +28,9 @@ pub use tls::TransportParameters;
 
 use packet::{Packet, PacketType};
 
-/// Limit for the connections of a trace.
+/// Maximum number of connections in a trace.
 const MAX_CONNECTIONS: usize = 4096;
-/// Limit for the packet log in bytes.
+/// Maximum size of the packet log in bytes.
 const MAX_LOG: usize = 16 << 20;
 
 /// All connections that passed a relay.
@@ -40,7 +40,7 @@ pub struct Trace {
     pub connections: Vec<ConnectionTrace>,
     /// Number of datagrams with ECT(0), ECT(1) or CE, from clients and from the server.
     pub ect: [u64; 2],
-    /// Whether datagrams are missing because of the capture's limit.
+    /// Whether datagrams are missing because the capture reached its limit.
     pub truncated: bool,
     /// The packet log, one line per packet.
     pub log: String,
@@ -98,7 +98,7 @@ impl Trace {
         }
     }
 
-    /// Returns the closes with a protocol error, which a faulty extension would cause, and the
+    /// Returns all closes with a protocol error that a faulty extension would cause, with the
     /// endpoints that sent them.
     pub fn protocol_errors(&self) -> Vec<(&'static str, ConnectionClose)> {
         let of = |c: &ConnectionTrace| {

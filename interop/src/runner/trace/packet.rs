@@ -14,9 +14,9 @@ pub(super) enum PacketType {
     ZeroRtt,
     Handshake,
     Retry,
-    /// Version Negotiation, or another version.
+    /// A Version Negotiation packet, or a packet of another version.
     Other,
-    /// Short header.
+    /// A packet with a short header.
     OneRtt,
 }
 
@@ -24,13 +24,13 @@ pub(super) enum PacketType {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet<'a> {
     pub(super) kind: PacketType,
-    /// Destination connection ID; empty for short headers, which do not contain its length.
+    /// Destination connection ID. It is empty for short headers, which do not contain its length.
     pub(super) dcid: &'a [u8],
     pub(super) scid: &'a [u8],
     pub(super) token: &'a [u8],
     /// The whole packet.
     pub(super) bytes: &'a [u8],
-    /// Offset of the packet number. For short headers, offset of the connection ID.
+    /// Offset of the packet number. For short headers, it is the offset of the connection ID.
     pub(super) packet_number_offset: usize,
 }
 

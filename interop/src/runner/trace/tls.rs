@@ -5,16 +5,16 @@ use fathom_frames::{Offer, varint};
 use serde::Serialize;
 use tls_parser::{TlsExtension, TlsExtensionType, TlsHandshakeType};
 
-/// Limit for the bytes of a CRYPTO stream, longer than any hello.
+/// Maximum number of bytes kept of a CRYPTO stream. Any hello is shorter.
 const MAX_CRYPTO: usize = 1 << 16;
 
 const TRANSPORT_PARAMETERS: TlsExtensionType = TlsExtensionType(57);
-/// First bytes of the random of a HelloRetryRequest (RFC 8446 §4.1.3).
+/// First bytes of the random value in a HelloRetryRequest (RFC 8446 §4.1.3).
 const HELLO_RETRY_REQUEST: [u8; 4] = [0xcf, 0x21, 0xad, 0x74];
 /// Transport parameter enable_timestamp (draft-huitema-quic-ts).
 const ENABLE_TIMESTAMP: u64 = 0x7158;
 
-/// Reassembles the CRYPTO frames of one encryption level and direction.
+/// A stream that reassembles the CRYPTO frames of one encryption level and direction.
 #[derive(Debug, Default)]
 pub(super) struct CryptoStream {
     bytes: Vec<u8>,
@@ -83,7 +83,7 @@ struct Extensions {
 }
 
 impl Extensions {
-    /// Reads the extensions before the first malformed one.
+    /// Reads the extensions that precede the first malformed one.
     fn read(bytes: &[u8]) -> Self {
         let mut extensions = Self::default();
         for extension in
@@ -132,7 +132,7 @@ pub struct TransportParameters {
     pub sync_timestamp: Option<String>,
     /// Value of enable_timestamp.
     pub enable_timestamp: Option<u64>,
-    /// Value of ack_delay_exponent; `None` if invalid.
+    /// Value of ack_delay_exponent; `None` if the value is invalid.
     pub ack_delay_exponent: Option<u8>,
 }
 

@@ -83,7 +83,7 @@ fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     chunks.map(|chunk| (mean(chunk, |p| p.0), mean(chunk, |p| p.1))).collect()
 }
 
-/// Selects a quantity of a window trace.
+/// Selector of a quantity of a window trace.
 type Part = fn(&WindowPoint) -> Option<f64>;
 
 /// Plots of one sender, its window and other quantities of its controller: heading, note, label of
@@ -128,7 +128,7 @@ fn windows(c: &Comparison) -> Markup {
     html! { @for (title, note, y, of) in PARTS { (section(c, title, note, y, lines(of))) } }
 }
 
-/// Selects a quantity of how flows share the bottleneck, per bin.
+/// Selector of a quantity that shows how flows share the bottleneck, per bin.
 type Quantity = fn(&SharesOverTime) -> Vec<Option<f64>>;
 
 /// Plots of how flows share the bottleneck, if they are few and long: heading, note, label of the

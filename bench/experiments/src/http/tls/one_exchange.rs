@@ -13,7 +13,7 @@ pub(super) struct OneExchange;
 /// A public key, and the secret that the key pair shares with itself.
 type Halves = (Vec<u8>, Vec<u8>);
 
-/// The public half of the one key pair, and its shared secret with itself.
+/// Public half of the only key pair, and the secret that this key pair shares with itself.
 static SHARED: LazyLock<Result<Halves, rustls::Error>> = LazyLock::new(|| {
     let key = X25519.start()?;
     let public = key.pub_key().to_vec();

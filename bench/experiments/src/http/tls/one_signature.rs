@@ -3,8 +3,8 @@
 use rustls::sign::{Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-/// A signing key with the same signature for every message, as long as any Ed25519 signature. Works
-/// only for clients that do not verify signatures.
+/// A signing key that returns the same signature for every message. The signature is as long as any
+/// Ed25519 signature. The key works only with clients that do not verify signatures.
 #[derive(Clone, Debug)]
 pub(super) struct OneSignature(Vec<u8>);
 

@@ -11,8 +11,9 @@ use rustls::pki_types::{ServerName, UnixTime};
 use rustls::server::StoresServerSessions;
 use rustls::time_provider::TimeProvider;
 
-/// Maximum number of tickets that clients keep, and of sessions that the server keeps; the oldest
-/// ones are dropped. The server keeps more sessions, because some tickets are still in transit.
+/// Maximum number of tickets that clients keep, and of sessions that the server keeps. The oldest
+/// ones are dropped first. The server keeps more sessions, because some tickets are still in
+/// transit.
 const CLIENT_KEEPS: usize = 1_024;
 const SERVER_KEEPS: usize = 4 * CLIENT_KEEPS;
 
@@ -100,7 +101,7 @@ impl StoresServerSessions for Sessions {
     }
 }
 
-/// A clock that stands still, so that tickets neither age nor expire, however long a run takes.
+/// A clock that stands still. Tickets therefore neither age nor expire, however long a run takes.
 #[derive(Debug)]
 pub(super) struct Stopped;
 

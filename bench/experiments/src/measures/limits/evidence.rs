@@ -3,7 +3,8 @@
 use super::{FEW, MOSTLY};
 use crate::scenario::{GroupOutcome, LimitTimes, LinkOutcome};
 
-/// Counts of one run: those of a group of traffic, and those of the link that carries its bodies.
+/// Counts of one run: the counts of a group of traffic, and those of the link that carries the
+/// bodies of this group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted<'a> {
     pub(crate) group: &'a GroupOutcome,
@@ -24,13 +25,13 @@ pub(crate) struct Evidence {
     live: bool,
     /// Whether packets of bodies may overtake each other on the path.
     pub(super) overtakes: bool,
-    /// Window reductions after loss or marks (`cuts`), those undone at once (`undone`), and
-    /// reductions after delay (`early`).
+    /// Window reductions: after loss or marks (`cuts`), undone in one step (`undone`), and after
+    /// delay (`early`).
     pub(super) cuts: u64,
     pub(super) undone: u64,
     pub(super) early: u64,
-    /// Packets of the senders that the network lost (`lost`), packets that senders declared lost
-    /// (`declared`), and packets that were declared lost but arrived (`spurious`).
+    /// Numbers of packets: lost by the network (`lost`), declared lost by the senders (`declared`),
+    /// and declared lost although they arrived (`spurious`).
     lost: u64,
     pub(super) declared: Option<u64>,
     spurious: Option<u64>,
@@ -43,8 +44,8 @@ pub(crate) struct Evidence {
     pub(super) marked: u64,
     /// Mean utilisation of the link, in percent.
     pub(super) used_percent: f64,
-    /// Means of the packet size in bytes, RTT, pacing rate and initial window in bytes; then the
-    /// bytes declared lost in the first ten round trips.
+    /// Means of the packet size in bytes, the RTT, the pacing rate and the initial window in bytes,
+    /// followed by the bytes declared lost in the first ten round trips.
     pub(super) packet_bytes: Option<f64>,
     pub(super) rtt_ms: Option<f64>,
     pub(super) pace_bps: Option<f64>,
@@ -60,7 +61,7 @@ pub(crate) struct Evidence {
     pub(super) late_ms: Option<f64>,
 }
 
-/// Returns the mean of the values that exist; `None` without any.
+/// Returns the mean of the values that exist; `None` if there are no values.
 fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let values: Vec<f64> = values.flatten().collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -79,8 +80,8 @@ fn sum_of_times(all: impl Iterator<Item = LimitTimes>) -> Option<LimitTimes> {
 }
 
 impl Evidence {
-    /// Sums up runs. `overtakes`: bodies may overtake each other on the path. `live`: the traffic
-    /// is live media.
+    /// Sums up the counts of runs. `overtakes` tells whether bodies may overtake each other on the
+    /// path, and `live` whether the traffic is live media.
     pub(crate) fn of(label: &str, runs: &[Counted<'_>], overtakes: bool, live: bool) -> Self {
         let groups = || runs.iter().map(|run| run.group);
         let limits = || groups().filter_map(|group| group.limits.as_ref());
@@ -133,7 +134,7 @@ impl Evidence {
         self.senders > 0
     }
 
-    /// Returns the share of each limit in the time in which senders had data to send or in flight.
+    /// Returns each limit's share of the time in which senders had data to send or in flight.
     pub(crate) fn shares(&self) -> Vec<(&'static str, f64)> {
         let Some(times) = &self.times else { return Vec::new() };
         let idle = if self.live { times.idle_seconds } else { 0.0 };
@@ -157,9 +158,9 @@ impl Evidence {
         self.shares().iter().find(|(of, _)| *of == name).map_or(0.0, |(_, share)| *share)
     }
 
-    /// Returns the packets that were declared lost but arrived: at least the declared losses beyond
-    /// those of the network. The stack's own count is smaller if the stack forgets packets before
-    /// they are acknowledged.
+    /// Returns the number of packets that were declared lost but arrived. It is at least the number
+    /// of declared losses minus the losses of the network. The stack's own count is lower if the
+    /// stack forgets packets before they are acknowledged.
     pub(super) fn spurious(&self) -> Option<u64> {
         let beyond = self.declared.map(|declared| declared.saturating_sub(self.lost));
         self.spurious.max(beyond)
@@ -173,7 +174,7 @@ impl Evidence {
         declared >= FEW && spurious as f64 >= MOSTLY * declared as f64
     }
 
-    /// Returns whether blackouts and the MTU took more packets than any other cause.
+    /// Returns whether blackouts and the MTU dropped more packets than any other cause.
     pub(super) fn is_mostly_cut_off(&self) -> bool {
         self.cut_off > self.path_lost.max(self.policed).max(self.dropped)
     }
@@ -183,7 +184,7 @@ impl Evidence {
         self.lost == 0
     }
 
-    /// Returns whether most reductions were undone although the network lost packets.
+    /// Returns whether most window reductions were undone although the network lost packets.
     pub(super) fn is_mostly_undone(&self) -> bool {
         // BBR's window follows its bandwidth estimate instead of reductions.
         !self.label.contains("bbr")
@@ -192,11 +193,11 @@ impl Evidence {
             && self.undone as f64 >= MOSTLY * self.cuts as f64
     }
 
-    /// Returns the bytes of bodies in percent of the bytes that reached clients; `None` if bodies
-    /// are so small that headers matter.
+    /// Returns the bytes of bodies in percent of the bytes that reached clients. Returns `None` if
+    /// bodies are so small that headers matter.
     pub(super) fn of_use_percent(&self) -> Option<f64> {
-        /// Minimum mean size, in bytes, at which handshakes and headers are below a tenth of the
-        /// bytes.
+        /// Minimum mean size of bodies in bytes. Bodies of this size have handshakes and headers of
+        /// less than a tenth of the bytes.
         const LARGE: f64 = 100_000.0;
         /// Ratio of UDP payload to stream bytes in a full packet (`DATAGRAM` and its overhead in
         /// `stack/mod.rs`).

@@ -9,10 +9,11 @@ pub(crate) use self::evidence::{Counted, Evidence};
 /// Minimum share of the time at which a limit other than the congestion controller is stated before
 /// the verdict.
 const WORTH_SAYING: f64 = 0.1;
-/// If more than this share of a sender's declared losses arrived, its losses are mainly spurious.
-/// If senders have nothing to send for more than this share of the time, controllers decide little.
+/// Fraction above which a limit decides the result. Losses are mainly spurious if more than this
+/// fraction of a sender's declared losses arrived. Controllers decide little if senders have
+/// nothing to send for more than this fraction of the time.
 const MOSTLY: f64 = 0.5;
-/// Fewer losses or reductions than this number are not evidence.
+/// Minimum number of losses or reductions that count as evidence.
 const FEW: u64 = 5;
 
 /// Returns, as sentences, the limits that decide the result but do not come from the congestion

@@ -6,9 +6,9 @@ use super::{MOSTLY, WORTH_SAYING};
 
 /// Minimum share of the time at which a limit appears in a controller's line.
 const IN_LINE: f64 = 0.05;
-/// Packets smaller than this fraction of the largest mean packet are mentioned.
+/// Fraction of the largest mean packet size below which packets are mentioned as small.
 const SMALL_PACKET: f64 = 0.8;
-/// Initial windows are mentioned if they are at least this many times the smallest one.
+/// Minimum ratio of an initial window to the smallest one at which initial windows are mentioned.
 const LARGER: f64 = 2.0;
 /// Minimum utilisation, in percent, of a link that counts as full.
 const FULL_PERCENT: f64 = 90.0;
@@ -135,9 +135,9 @@ impl Evidence {
         format!("{why} ({cuts}{spurious} of {declared} packets declared lost arrived after all)")
     }
 
-    /// Returns the rate of Reno with this loss, per transfer: `sqrt(3/2) MSS / (RTT sqrt p)`
+    /// Returns the rate of one Reno transfer with this loss: `sqrt(3/2) MSS / (RTT sqrt p)`
     /// (Mathis, Semke, Mahdavi and Ott 1997, "The Macroscopic Behavior of the TCP Congestion
-    /// Avoidance Algorithm"). The segment size is the largest mean packet of all controllers,
+    /// Avoidance Algorithm"). The segment size is the largest mean packet size of all controllers,
     /// because some stacks send smaller packets than the path can carry.
     fn mathis_bps(&self, all: &[Self]) -> Option<f64> {
         let lost = self.path_lost + self.policed + self.cut_off + self.dropped;
@@ -223,8 +223,8 @@ pub(super) fn flow_control(all: &[Evidence]) -> Option<String> {
     })
 }
 
-/// Returns a sentence if most declared losses were spurious: loss detection of the stack decides
-/// the ranking.
+/// Returns a sentence if most declared losses were spurious. The stack's loss detection then
+/// decides the ranking.
 pub(super) fn spurious(all: &[Evidence]) -> Option<String> {
     let limited: Vec<&Evidence> = all.iter().filter(|of| of.is_mostly_spurious()).collect();
     let parts: Vec<f64> = (limited.iter())
@@ -245,7 +245,7 @@ pub(super) fn spurious(all: &[Evidence]) -> Option<String> {
     })
 }
 
-/// Returns a sentence if reductions were undone although packets were lost.
+/// Returns a sentence if window reductions were undone although packets were lost.
 pub(super) fn undone(all: &[Evidence]) -> Option<String> {
     let forgives: Vec<&Evidence> =
         all.iter().filter(|of| of.is_mostly_undone() && !of.is_mostly_spurious()).collect();
@@ -260,7 +260,7 @@ pub(super) fn undone(all: &[Evidence]) -> Option<String> {
     })
 }
 
-/// Returns a sentence if responses fit in the initial windows of some controllers only.
+/// Returns a sentence if responses fit in the initial windows of only some controllers.
 pub(super) fn first_windows(all: &[Evidence]) -> Option<String> {
     let least = all.iter().filter_map(|of| of.first_window).fold(f64::INFINITY, f64::min);
     let large = |of: &&Evidence| {
@@ -280,7 +280,7 @@ pub(super) fn first_windows(all: &[Evidence]) -> Option<String> {
     ))
 }
 
-/// Returns a sentence if the machine was late in real time.
+/// Returns a sentence if the machine was late in a real-time run.
 pub(super) fn machine(all: &[Evidence]) -> Option<String> {
     let late = |of: &&Evidence| {
         of.late_ms.zip(of.rtt_ms).is_some_and(|(late, rtt)| late > WORTH_SAYING * rtt)
@@ -299,8 +299,8 @@ pub(super) fn machine(all: &[Evidence]) -> Option<String> {
 
 /// Returns a sentence if senders had nothing to send for most of the time. Smaller shares appear in
 /// the lines of limits, because the last round trip of every response is idle. Handshakes are left
-/// out: short responses spend most of their time in them, yet the queues that controllers fill
-/// still decide.
+/// out. Short responses spend most of their time in handshakes, but the queues that controllers
+/// fill still decide their response times.
 pub(super) fn nothing_to_send(all: &[Evidence]) -> Option<String> {
     let limited: Vec<&Evidence> =
         all.iter().filter(|of| of.share("application") > MOSTLY).collect();

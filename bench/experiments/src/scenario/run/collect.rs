@@ -1,4 +1,4 @@
-//! The outcome of a run, from the counts of its parts.
+//! Computes the outcome of a run from the counts of its parts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,8 +82,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns how the downloads that are open at the end of the run shared the link in
-    /// `keep.shares` after the warm-up.
+    /// Returns the fairness among the downloads that are open at the end of the run: their shares
+    /// of the link in `keep.shares` after the warm-up.
     fn fairness(&self) -> Option<Fairness> {
         let name = self.scenario.keep.shares.as_ref()?;
         let (_, link) = self.links.iter().find(|(link, _)| link == name)?;
@@ -109,8 +109,8 @@ impl Run<'_> {
     }
 }
 
-/// Flows on a shared link: the name of their group, the size of their packets on the wire, their
-/// numbers.
+/// Flows on a shared link: the name of their group, the size of their packets on the wire, and the
+/// numbers of the flows.
 type Sharing = (String, u32, Vec<u32>);
 
 fn sharing(traffic: &Traffic, built: &BuiltGroup) -> Option<Sharing> {
@@ -127,7 +127,7 @@ fn link_outcome(
 ) -> LinkOutcome {
     let since = |of: fn(&LinkStats) -> u64| of(now) - before.map_or(0, of);
     let (arrived, dropped) = (since(|l| l.arrived), since(|l| l.dropped));
-    // The mean covers the whole time, so the part before the warm-up's end is subtracted.
+    // The mean covers the whole run, so the part before the end of the warm-up is subtracted.
     let queue =
         now.mean_queue * seconds - before.map_or(0.0, |l| l.mean_queue * (seconds - counted));
     let percent =
@@ -253,7 +253,7 @@ impl Totals {
         }
     }
 
-    /// Takes the RTT series and the window of a traced flow.
+    /// Adds the RTT series and the window of a traced flow.
     fn add_traces(&mut self, sim: &SimHandle, part: &ControllerGroup) {
         if let Some(rtt) = part.record.rtt() {
             let flow = part.stats().open.first().copied();
@@ -299,7 +299,8 @@ impl Totals {
     }
 }
 
-/// Returns the bits per second that arrived in a counted time of this many seconds.
+/// Returns the rate in bits per second, from the bytes that arrived in a counted time of this many
+/// seconds.
 fn throughput(packets: &FlowSpans, counted: f64) -> f64 {
     round(packets.counted.delivered as f64 * 8.0 / counted, 0)
 }

@@ -11,7 +11,8 @@ use super::values::{parse_idle, parse_mix, parse_patience};
 use super::{ScenarioSpec, TrafficSpec, check_name, check_packet, ends, is_idle, provided};
 use crate::stack::{Controller, Stack, misreport};
 
-/// A field that only some groups have: its name, whether it is set, and which groups have it.
+/// A field that only some groups have: its name, whether it is set, and which groups have the
+/// field.
 type OwnField = (&'static str, bool, &'static str);
 
 impl TrafficSpec {
@@ -78,7 +79,7 @@ impl TrafficSpec {
         Ok(workload)
     }
 
-    /// Checks that the controller can work on this stack with this size of packets.
+    /// Checks that the controller can work on this stack with packets of this size.
     fn check_controller(
         &self,
         controller: &Controller,

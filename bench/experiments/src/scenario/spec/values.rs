@@ -67,7 +67,8 @@ pub(super) fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Controller)>,
 const RENAMED: [(&str, &str); 3] =
     [("world", "backend"), ("worlds", "backends"), ("outlet", "shaping")];
 
-/// Returns the first field of a scenario with an old name: its place in the text, and its error.
+/// Returns the first field of a scenario that has an old name: its position in the text, and the
+/// error.
 pub(crate) fn renamed_field(table: &DeTable<'_>) -> Option<(Range<usize>, Invalid)> {
     table.iter().find_map(|(key, value)| {
         let name = key.get_ref().as_ref();
@@ -132,8 +133,8 @@ pub(super) fn parse_patience(s: &str) -> Result<Option<Duration>, Invalid> {
     }
 }
 
-/// Parses an idle timeout. It must be shorter than the 300 s after which the number of a closed
-/// flow is reused, so that no endpoint still uses the number.
+/// Parses an idle timeout. The timeout must be shorter than 300 s. After 300 s, the number of a
+/// closed flow is reused, and no endpoint may still use this number.
 pub(super) fn parse_idle(s: &str) -> Result<Duration, Invalid> {
     let idle = parse_duration(s)?;
     let range = Duration::from_secs(1)..=Duration::from_secs(240);

@@ -29,8 +29,8 @@ struct Pending {
     number: usize,
     bytes: u64,
     captured: Time,
-    /// For each piece, whether it has arrived (empty before the first piece), and the number of
-    /// missing pieces.
+    /// Whether each piece has arrived (empty before the first piece), and the number of missing
+    /// pieces.
     there: Vec<bool>,
     missing: usize,
     first_byte: Time,
@@ -131,7 +131,7 @@ impl Live<'_> {
                     self.on_datagram(&bytes, &mut pending);
                 }
                 Event::Lost => {
-                    // The connection's frames in transit are lost with it.
+                    // Frames in transit are lost with the connection.
                     let why = client.lost().unwrap_or_else(|| Lost {
                         text: "connection lost".into(),
                         timed_out: false,
@@ -148,7 +148,7 @@ impl Live<'_> {
         }
     }
 
-    /// Registers a frame that the server sends when it is captured.
+    /// Registers a frame that the server will send when the frame is captured.
     fn expect(&self, flow: u32, frame_number: u64, frame: Frame) -> Pending {
         let part = &self.endpoints.part;
         let captured = self.captured(&frame);
@@ -171,7 +171,7 @@ impl Live<'_> {
         let part = &self.endpoints.part;
         let now = part.state.sim.time();
         let Some(piece) = Piece::read(bytes) else { return };
-        // Ignores pieces of frames that are complete or given up.
+        // Ignore pieces of frames that are already complete or given up.
         let Some(at) = pending.iter().position(|frame| frame.frame == u64::from(piece.frame))
         else {
             return;

@@ -1,7 +1,7 @@
 //! Live streams over HTTP/3. A client requests every frame one second before its capture, and the
-//! server responds when it is captured. A frame is a response on a stream of its own, so media run
-//! over the HTTP/3 of every stack, and a late frame does not block others. `datagrams.rs` carries
-//! frames in datagrams instead.
+//! server responds when the frame is captured. Each frame is a response on its own stream, so media
+//! run over the HTTP/3 of every stack, and a late frame does not block other frames. In
+//! `datagrams.rs`, frames travel in datagrams instead.
 
 use std::iter::{Enumerate, Peekable};
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use crate::stack::{BoxFuture, Client};
 
 /// Bytes of the request for a frame.
 const FRAME_REQUEST: u64 = 40;
-/// Time after which a client whose connection was lost connects again.
+/// Time after which a client reconnects if its connection was lost.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// One live stream at its client.
@@ -168,8 +168,8 @@ impl Live<'_> {
         }
     }
 
-    /// Requests a frame. Returns `None` if its deadline has passed or too many frames are in
-    /// transit: the frame then counts as abandoned.
+    /// Requests a frame. Returns `None` if the deadline of the frame has passed or too many frames
+    /// are in transit. The frame then counts as abandoned.
     fn ask(
         &self,
         client: &mut (dyn Client + '_),

@@ -1,5 +1,5 @@
 //! Visits: page views one after the other. Each page is loaded in waves of requests over a
-//! connection that is kept as browsers keep it.
+//! connection, which clients keep open as browsers do.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -18,13 +18,13 @@ use super::{Clients, Endpoints, add_needs, before};
 use crate::http::{Ask, Fetched, HttpError, Priority};
 use crate::stack::{BoxFuture, Client};
 
-/// Times at which the parts of a page had arrived.
+/// Arrival times of the parts of a page.
 struct Loaded {
-    /// First byte of the page itself.
+    /// Arrival of the first byte of the page itself.
     first_byte: Time,
-    /// Last byte of the objects that are needed to draw the page.
+    /// Arrival of the last byte of the objects that are needed to draw the page.
     critical: Time,
-    /// Last byte of all objects.
+    /// Arrival of the last byte of all objects.
     last_byte: Time,
 }
 
@@ -101,7 +101,7 @@ impl Clients {
         let sim = &endpoints.part.state.sim;
         let start = sim.time();
         if kept.is_none() {
-            // Only to open the connection: pages add no delays of their own.
+            // This request only opens the connection. Pages add no delays of their own.
             let request = WebRequest {
                 start,
                 request_bytes: 0,
@@ -204,7 +204,7 @@ struct Loading<'a> {
     page: &'a PageView,
     sim: SimHandle,
     requests: FuturesUnordered<Request>,
-    /// Number of objects requested so far, in their order.
+    /// Number of objects requested so far, in the order of the page's objects.
     asked: usize,
     /// Last known wave.
     wave: u8,
@@ -251,7 +251,7 @@ impl<'a> Loading<'a> {
         loading
     }
 
-    /// Makes a wave known.
+    /// Marks a wave as known, so that its objects can be requested.
     fn enter(&mut self, wave: u8) {
         self.wave = wave;
         self.finders =

@@ -11,9 +11,9 @@ use super::syntax::{parse_bytes, parse_transfers, plural, starts_over};
 use super::{Request, Requests, Source, in_text, not_a_workload};
 use crate::scenario::{InField, ResponseKind};
 
-/// Bytes of a body that outlasts every run: 100 Gbps for an hour.
+/// Size in bytes of a body that outlasts every run: 100 Gbps for an hour.
 const ENDLESS: u64 = 45_000_000_000_000;
-/// Bytes of the request of a download.
+/// Size in bytes of the request for a download.
 const REQUEST: u64 = 100;
 const EXAMPLES: &[&str] =
     &["flows:100", "flows:100@2s", "flows:4x10MB", "flows:1 after 20s", "bulk:4x10MB@100ms"];
@@ -28,11 +28,11 @@ pub(super) const FORMS: &[Form<Bulk>] = &[
 pub struct Bulk {
     /// Number of downloads.
     pub flows: u32,
-    /// Size of each in bytes; `None` if they last as long as the run.
+    /// Size of each download in bytes; `None` if downloads last as long as the run.
     pub bytes: Option<u64>,
     /// Time from the first start to the last.
     pub spread: Duration,
-    /// Start of the first download, for a network that background traffic has filled by then.
+    /// Start of the first download. By this time, background traffic may have filled the network.
     pub after: Duration,
 }
 
@@ -55,8 +55,8 @@ fn read_bulk(whole: &str, rest: &str) -> Result<Bulk, Invalid> {
 }
 
 impl Bulk {
-    /// Returns the time over which flows start in a run that is shorter by `scale`. Starts of
-    /// transfers with an end are their load, which a quick look keeps.
+    /// Returns the time over which flows start in a run that is shorter by `scale`. For transfers
+    /// of a fixed size, the starts determine the load, which a shorter run keeps.
     fn spread(&self, scale: f64) -> Duration {
         if self.bytes.is_some() { self.spread } else { self.spread.mul_f64(scale) }
     }
@@ -147,7 +147,7 @@ impl Model for Bulk {
     }
 }
 
-/// Returns a request that starts after this time, without delays of its own.
+/// Returns a request that starts after this time. The request adds no delays to those of its path.
 pub(super) fn transfer(after: Duration, request_bytes: u64, response_bytes: u64) -> WebRequest {
     WebRequest {
         start: Time::ZERO + after,

@@ -1,4 +1,4 @@
-//! Live media: streams of frames with a deadline. A response is a frame.
+//! Live media: streams of frames with a deadline. Each frame counts as a response.
 
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ impl Model for Media {
         Some(self.deadline)
     }
 
-    /// Viewers see nothing else.
+    /// Returns the share of missed deadlines, because viewers notice nothing else.
     fn measure(&self) -> &'static str {
         "deadline_misses_percent"
     }
@@ -189,7 +189,7 @@ impl Iterator for Streams {
 }
 
 impl Requests for Streams {
-    /// A response is a frame. The first stream begins at the start of the run.
+    /// Counts a response for each frame. The first stream begins at the start of the run.
     fn hashed(&self, _responses: u64) -> u64 {
         1
     }

@@ -1,8 +1,8 @@
-//! Workloads: the requests of the clients of a group, and workloads as users write them:
+//! Workloads: the requests of the clients of a group. Users write a workload as text, such as
 //! `web:90% of 10Mbps`.
 //!
-//! A workload is one file in this folder and its line in the list below. The options that take a
-//! workload, the errors that list workloads, scenarios, estimates, reports and the ranking then
+//! To add a workload, add a file to this folder and a line to the list below. The options that take
+//! a workload, the errors that list workloads, scenarios, estimates, reports and the ranking then
 //! know the new workload.
 //!
 //! | file | contents |
@@ -114,11 +114,12 @@ impl fmt::Display for Period {
 /// Amount of web traffic or of pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WebLoad {
-    /// Number of connections that offers this fraction of a link's rate. It is computed from the
-    /// bytes that a connection and a byte of its body cost on a network without queues.
+    /// Number of connections that offers this fraction of a link's rate. The number is computed
+    /// from two costs on a network without queues: bytes on the wire per connection, and bytes on
+    /// the wire per byte of a body.
     Computed {
-        /// Fraction of `of` that the group's packets fill on average: both directions, with headers
-        /// and acknowledgements.
+        /// Fraction of `of` that the group's packets fill on average, including both directions,
+        /// headers and acknowledgements.
         part: f64,
         /// Rate that `part` refers to.
         of: Rate,
@@ -136,7 +137,7 @@ impl WebLoad {
         }
     }
 
-    /// Returns the load in words; `counted` names what arrives.
+    /// Returns the load in words. `counted` names the arriving items, such as connections.
     fn words(self, counted: &str) -> String {
         match self {
             Self::Computed { part, of } => format!("{}% of {of}", part * 100.0),
@@ -156,7 +157,7 @@ impl Workload {
         self.model().requests()
     }
 
-    /// Returns whether the number of requests is computed from a part of a link's rate.
+    /// Returns whether the number of requests is computed from a fraction of a link's rate.
     pub fn has_computed_load(&self) -> bool {
         matches!(self.model().load(), Some(WebLoad::Computed { .. }))
     }
@@ -225,7 +226,7 @@ impl FromStr for Workload {
     }
 }
 
-/// Returns a function that names the workload `text` as the place of an error.
+/// Returns a function that adds the workload `text` to an error.
 fn in_text(text: &str) -> impl Fn(Invalid) -> Invalid {
     |error| error.in_field(text.escape_debug().to_string())
 }

@@ -23,13 +23,13 @@ pub(super) struct Form<M> {
 /// Fields of a group of traffic that only some workloads have, as a plan has them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnFields {
-    /// `server-delay`.
+    /// Whether the field `server-delay` is set.
     pub(crate) server_delay: bool,
-    /// `arrivals`.
+    /// Value of the field `arrivals`.
     pub(crate) arrivals: Arrivals,
-    /// `priorities`.
+    /// Value of the field `priorities`.
     pub(crate) priorities: Option<bool>,
-    /// `in-flight`.
+    /// Value of the field `in-flight`.
     pub(crate) in_flight: Option<u32>,
 }
 
@@ -42,7 +42,8 @@ pub(crate) struct Work {
     pub(crate) at_once: f64,
     /// Bytes on the wire.
     pub(crate) bytes: f64,
-    /// Whether the cost of a connection includes its packets, because it has few of them.
+    /// Whether the cost of a connection includes its packets. It does if a connection has few
+    /// packets.
     pub(crate) few_packets: bool,
 }
 
@@ -72,13 +73,13 @@ pub(crate) trait Model: fmt::Debug {
         Err(no_option(name, "leave it out"))
     }
 
-    /// Returns the names of the fields of a group that this workload has and others do not:
-    /// `server-delay`, `arrivals`, `priorities`, `in-flight`, `connections`, `streams`.
+    /// Returns the names of the fields of a group that only some workloads, including this one,
+    /// have: `server-delay`, `arrivals`, `priorities`, `in-flight`, `connections`, `streams`.
     fn own_fields(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Takes the values of these fields from a group.
+    /// Sets these fields of the workload to the values from a group.
     fn take(&mut self, _fields: &OwnFields) {}
 
     /// Returns the number of flows, if it is fixed.
@@ -150,8 +151,8 @@ pub(crate) trait Model: fmt::Debug {
         None
     }
 
-    /// Returns whether the traced response is the largest one; otherwise it is that of the first
-    /// request.
+    /// Returns whether the traced response is the largest one. Otherwise, the response to the first
+    /// request is traced.
     fn traces_largest(&self) -> bool {
         false
     }
@@ -161,9 +162,9 @@ pub(crate) trait Model: fmt::Debug {
         "response_time_mean_ms"
     }
 
-    /// Returns the time in which the requests of a run that ends after `responses` arrive; for
-    /// transfers, the time of the transfers on an idle path, too, for which `transfer` returns the
-    /// time for a number of bytes. Zero if they outlast the run.
+    /// Returns the time in which the requests of a run that ends after `responses` arrive. For
+    /// transfers, the time includes the transfers on an idle path; `transfer` returns the time for
+    /// a number of bytes. Returns zero if the transfers outlast the run.
     fn span(&self, responses: u64, rate: f64, _transfer: &dyn Fn(u64) -> Duration) -> Duration {
         Duration::from_secs_f64(responses as f64 / rate)
     }
@@ -179,12 +180,12 @@ pub(crate) trait Model: fmt::Debug {
         self.period().from.mul_f64(scale)
     }
 
-    /// Returns whether a shorter run has closer starts of flows.
+    /// Returns whether the starts of flows are closer together in a shorter run.
     fn has_scaled_starts(&self) -> bool {
         false
     }
 
-    /// Multiplies the workload's times by `scale`, for a run that is shorter by it.
+    /// Multiplies the workload's times by `scale`, for a run that is shorter by this factor.
     fn scale(&mut self, _scale: f64) {}
 
     /// Returns the bits per second that the group offers; `None` if its flows fill their link.

@@ -12,7 +12,7 @@ use crate::scenario::{ResponseKind, Resumption};
 
 /// Bytes of a page view: the mean of the model of HTTP Archive's pages.
 const BYTES_PER_PAGE: f64 = 4.3e6;
-/// Views of a visit, on average.
+/// Mean number of page views per visit.
 const VIEWS_PER_VISIT: f64 = 3.0;
 
 pub(super) const FORMS: &[Form<Pages>] =
@@ -66,7 +66,7 @@ fn read(whole: &str, rest: &str) -> Result<Pages, Invalid> {
     Ok(Pages { load, shape, period, priorities: true, in_flight: IN_FLIGHT, resumption })
 }
 
-/// Parses `20kB,4x50kB,20x30kB`. The first wave is the page itself, one object.
+/// Parses `20kB,4x50kB,20x30kB`. The first wave must be one object, the page itself.
 fn parse_waves(text: &str) -> Option<PageShape> {
     let mut waves = [(0, 0); WAVES];
     for (number, wave) in text.split(',').enumerate() {
@@ -189,7 +189,7 @@ impl Iterator for Visits {
 }
 
 impl Requests for Visits {
-    /// A response is a page view, and a visit has up to `MOST_VIEWS` of them.
+    /// Counts a response for each page view. A visit has up to `MOST_VIEWS` page views.
     fn hashed(&self, responses: u64) -> u64 {
         responses / u64::from(MOST_VIEWS)
     }

@@ -12,13 +12,13 @@ use crate::scenario::MediaTransport;
 /// Task of one client.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    /// One request, on a connection of its own or an idle one.
+    /// One request, on a new connection or an idle one.
     Web(WebRequest),
     /// One upload. The length of its body is `request_bytes`.
     Upload(WebRequest),
     /// A visit: page views one after the other.
     Visit(Visit, Browsing),
-    /// A live stream whose frames are due after a time.
+    /// A live stream. Each frame is due this time after its capture.
     Media(MediaStream, Duration, MediaTransport),
 }
 
@@ -45,7 +45,7 @@ impl Request {
 /// Requests in the order of their starts. The sequence keeps no requests, so memory does not grow
 /// with the run.
 pub(crate) trait Requests: Iterator<Item = Request> + Send {
-    /// Returns the number of first requests to hash: as many as every run has begun when it has
+    /// Returns how many of the first requests to hash: as many as every run has begun when it has
     /// completed `responses` responses.
     fn hashed(&self, responses: u64) -> u64;
 
@@ -87,7 +87,7 @@ pub(crate) fn note(hash: &mut StableHash, request: &Request) {
             }
         }
         Request::Visit(visit, _) => {
-            // The pages of a visit follow from its seed. The bytes of the first page make the hash
+            // A visit's pages follow from its seed. The size of the first page makes the hash
             // depend on the page model, too.
             let page = visit.view(visit.first).bytes();
             for word in

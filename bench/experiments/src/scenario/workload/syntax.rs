@@ -77,7 +77,7 @@ pub(super) fn resumes(Resumption { resume, tickets }: Resumption) -> String {
 /// Transfers that start one after the other.
 pub(super) struct Transfers {
     pub(super) count: u32,
-    /// Size of each in bytes.
+    /// Size of each transfer in bytes.
     pub(super) bytes: u64,
     /// Time from the first start to the last.
     pub(super) spread: Duration,
@@ -114,7 +114,7 @@ pub(super) fn parse_bytes(s: &str) -> Option<u64> {
     (1..=100_000_000_000).contains(&bytes).then_some(bytes)
 }
 
-/// Returns the ending of a plural.
+/// Returns the plural ending.
 pub(super) const fn plural(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }

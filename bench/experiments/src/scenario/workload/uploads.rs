@@ -1,5 +1,5 @@
-//! Uploads, each on a connection of its own. The request has a body, and the server responds when
-//! it has received all of it. Bodies travel from `to` to `from`.
+//! Uploads, each on a connection of its own. The request has a body, and the server responds after
+//! it has received the whole body. Bodies travel from `to` to `from`.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::syntax::{parse_transfers, plural, starts_over};
 use super::{Request, Source};
 use crate::scenario::ResponseKind;
 
-/// Bytes of the response to an upload.
+/// Size in bytes of the response to an upload.
 const ANSWER: u64 = 100;
 
 pub(super) const FORMS: &[Form<Uploads>] =
@@ -23,7 +23,7 @@ pub(super) const FORMS: &[Form<Uploads>] =
 pub struct Uploads {
     /// Number of uploads.
     pub count: u32,
-    /// Size of each in bytes.
+    /// Size of each upload in bytes.
     pub bytes: u64,
     /// Time from the first start to the last.
     pub spread: Duration,

@@ -9,8 +9,8 @@ use super::syntax::{parse_part, parse_period, resumes, set_resumption};
 use super::{Period, Request, Requests, Source, WebLoad, not_a_workload};
 use crate::scenario::{ResponseKind, Resumption};
 
-/// Bytes of a web connection on the wire. Measured by this laboratory: 87.2 connections per second
-/// make 9 Mbps (README).
+/// Bytes of a web connection on the wire. This laboratory measured 9 Mbps with 87.2 connections per
+/// second (README).
 const BYTES_PER_CONNECTION: f64 = 12_900.0;
 const EXAMPLES: &[&str] = &["web:90% of 10Mbps", "web:95% of 10Mbps from 200s to 400s"];
 
@@ -21,7 +21,7 @@ pub(super) const FORMS: &[Form<Web>] = &[Form { name: "web", read, examples: EXA
 pub struct Web {
     /// Amount of traffic.
     pub load: WebLoad,
-    /// Whether servers think before they respond (PackMime's server delay).
+    /// Whether servers delay their responses (PackMime's server delay).
     pub server_delay: bool,
     /// Arrivals of the requests.
     pub arrivals: Arrivals,

@@ -15,8 +15,8 @@ use crate::study::{Axis, Study, StudyRunResult};
 /// A combination of values: axis and value, in the order of the axes.
 pub(super) type Key<'a> = Vec<(&'a str, &'a str)>;
 
-/// A point: its values of the axes that are neither compared nor swept, and its value of the swept
-/// axis, as text and as a number in the unit of the axis.
+/// A point of the sweep: its values of the axes that are neither compared nor swept, and its value
+/// of the swept axis. The latter is given as text and as a number in the unit of the axis.
 type Place<'a> = (Key<'a>, Option<(&'a str, f64)>);
 
 /// Systems of a study at all its points, ranked by one measure of one group or link.
@@ -60,15 +60,15 @@ impl PointRanking<'_> {
 pub(super) struct Crossing<'a> {
     /// Values of the axes that are neither compared nor swept.
     pub(super) beside: Key<'a>,
-    /// The system that is ahead before the crossing, and the system that is ahead after it.
+    /// System that ranks higher before the crossing, and system that ranks higher after it.
     pub(super) systems: (usize, usize),
     /// Values of the swept axis on both sides of the crossing, as written in the study.
     pub(super) between: (&'a str, &'a str),
-    /// Place on the axis, interpolated linearly between the mean changes; NaN if it cannot be
-    /// interpolated.
+    /// Position of the crossing on the axis, interpolated linearly between the mean changes; NaN if
+    /// it cannot be interpolated.
     pub(super) near: f64,
-    /// Whether the first system is ahead by more than the interval at the first of these values,
-    /// and the second system at the last.
+    /// Whether the crossing is decided: the first system is significantly better at the first of
+    /// these values, and the second system at the last.
     pub(super) is_decided: bool,
 }
 
@@ -88,9 +88,9 @@ pub(super) fn answer<'a>(
     (swept, rankings)
 }
 
-/// Returns the axes whose values are compared: those that the plan names. If the plan names none,
-/// the axes that change a controller, a stack or TCP options; if there are none of these either,
-/// all axes except the swept one.
+/// Returns the axes whose values are compared. These are the axes that the plan names. If the plan
+/// names none, they are the axes that change a controller, a stack or TCP options. If no axis does,
+/// they are all axes except the swept one.
 fn compared<'a>(study: &'a Study, swept: Option<&Swept<'_>>) -> Vec<&'a Axis> {
     let others =
         || study.axes.iter().filter(|axis| swept.is_none_or(|swept| swept.name != axis.name));
@@ -217,7 +217,7 @@ fn of_pair<'a>(
     swept: &Swept<'_>,
 ) -> Vec<Crossing<'a>> {
     // Points at which both systems have a value: the point, the mean change from `b` to `a`, and
-    // the sign if one system is ahead by more than the interval.
+    // the sign of the change if one system is significantly better.
     let known: Vec<(&PointRanking<'a>, f64, Option<f64>)> = curve
         .iter()
         .filter_map(|point| Some((point, point.distance(a, b)?, point.standings.sign(a, b))))
@@ -253,7 +253,7 @@ fn of_pair<'a>(
     found
 }
 
-/// Returns the crossing between two points. Its place is the first change of sign of the mean
+/// Returns the crossing between two points. The crossing is at the first change of sign of the mean
 /// change between the points.
 fn crossing<'a>(
     known: &[(&PointRanking<'a>, f64, Option<f64>)],
@@ -267,7 +267,7 @@ fn crossing<'a>(
     let (left, right) = (known[at].1, known[at + 1].1);
     let near = match (place(at), place(at + 1)) {
         (Some(x0), Some(x1)) if left != right => x0 + (x1 - x0) * left / (left - right),
-        // A crossing next to zero on a logarithmic axis cannot be interpolated.
+        // A crossing close to zero on a logarithmic axis cannot be interpolated.
         _ => f64::NAN,
     };
     let between = (known[from].0.x?.0, known[to].0.x?.0);

@@ -33,9 +33,10 @@ pub(super) fn asked(study: &Study, results: &[StudyRunResult]) -> Vec<Asked> {
     groups.iter().map(of).collect()
 }
 
-/// Returns the measure that ranks a group. Returns the measure with which `fathom compare` ranks
-/// the workload, or throughput if downloads outlast the run or no run has a value of that measure.
-/// The parts of a mixed group (`GROUP/CONTROLLER`) have the workload of the group.
+/// Returns the measure that ranks a group. This is the measure with which `fathom compare` ranks
+/// the workload. It is throughput instead if downloads outlast the run or if no run has a value of
+/// the former measure. The parts of a mixed group (`GROUP/CONTROLLER`) have the workload of the
+/// group.
 fn suiting(study: &Study, group: &str, results: &[StudyRunResult]) -> &'static Measure {
     let throughput = Measure::named("throughput_bps").unwrap_or(&MEASURES[0]);
     let traffic = study

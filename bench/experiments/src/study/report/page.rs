@@ -27,7 +27,7 @@ const DRAWN: [&str; 7] = [
     "queue_mean_packets",
     "utilisation_percent",
 ];
-/// Largest number of systems for which the table of points has a column per system.
+/// Largest number of systems for which the table of points has one column per system.
 const MOST_COLUMNS: usize = 12;
 
 /// Returns the HTML page of the results of `runs`; `scale` is the scale of the runs.

@@ -20,7 +20,7 @@ pub struct ReportSpec {
     /// Axes whose values are compared; by default, the axes that change controllers, stacks or TCP
     /// options or, if no axis does, all axes except the swept one.
     pub compare: Option<Vec<String>>,
-    /// Key of the measure that ranks; by default, the measure that suits the workload.
+    /// Key of the measure that ranks systems; by default, the measure that suits the workload.
     pub rank_by: Option<String>,
 }
 
@@ -28,9 +28,9 @@ pub struct ReportSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AxisScale {
-    /// Equal differences are equally far apart.
+    /// A linear scale: equal differences are equally far apart.
     Linear,
-    /// Equal ratios are equally far apart.
+    /// A logarithmic scale: equal ratios are equally far apart.
     Log,
 }
 
@@ -44,8 +44,8 @@ impl AxisScale {
 impl ReportSpec {
     /// Reads the table and checks it against the axes of the study.
     ///
-    /// # Errors
-    /// Returns an error if a field is unknown, or if it names no axis or no measure.
+    /// Returns an error if a field is unknown, or if its value is not the name of an axis or a
+    /// measure.
     pub(in crate::study) fn read(
         value: &Spanned<DeValue<'_>>,
         axes: &[&str],

@@ -89,12 +89,13 @@ impl<'a> Swept<'a> {
         Some(value / size)
     }
 
-    /// Returns the place of a value on the axis: its logarithm on a logarithmic axis.
+    /// Returns the position of a value on the axis. On a logarithmic axis, this is the logarithm of
+    /// the value.
     pub(super) fn place(&self, value: f64) -> f64 {
         if self.axis.log { value.log10() } else { value }
     }
 
-    /// Returns the value at a place as text, with its unit.
+    /// Returns the value at a position on the axis as text, with its unit.
     pub(super) fn text_at(&self, place: f64) -> String {
         let value = if self.axis.log { 10f64.powf(place) } else { place };
         let text = fathom_report::number(fathom_metrics::significant(value, 2));
@@ -102,8 +103,8 @@ impl<'a> Swept<'a> {
     }
 }
 
-/// Units of plans: name, size in the base unit of the kind (bps, ms, B, p, %, fps), and kind. The
-/// first unit of a kind is the smallest.
+/// Units of plans. Each has a name, a size in the base unit of its kind (bps, ms, B, p, %, fps),
+/// and a kind. The first unit of a kind is the smallest.
 const UNITS: [(&str, f64, &str); 23] = [
     ("bps", 1.0, "rate"),
     ("bit", 1.0, "rate"),
@@ -141,7 +142,7 @@ fn shown_unit(kind: &str, largest: f64) -> Option<(&'static str, f64)> {
 }
 
 /// Reads a number with its unit as written in plans. Returns the value in the base unit of its
-/// kind, and the kind; the kind is empty without a unit.
+/// kind, and the kind, which is empty for a number without a unit.
 fn quantity(text: &str) -> Option<(f64, &'static str)> {
     let text = text.trim();
     if let Ok(value) = text.parse::<f64>() {

@@ -108,8 +108,8 @@ fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking
     }
 }
 
-/// Returns the values of a single system at both ends of the swept axis, or at each point without
-/// one.
+/// Returns the values of a single system at both ends of the swept axis. Without a swept axis,
+/// returns the values at each point.
 fn trend(
     ranking: &Ranking<'_>,
     swept: Option<&Swept<'_>>,
@@ -135,7 +135,7 @@ fn trend(
     points.chunk_by(|a, b| a.beside == b.beside && a.x.is_some()).map(line).collect()
 }
 
-/// Returns the place of a range of points: `loss 0.0001 to 0.01, queue codel`.
+/// Returns a range of points in words: `loss 0.0001 to 0.01, queue codel`.
 fn place(swept: Option<&Swept<'_>>, first: &PointRanking<'_>, last: &PointRanking<'_>) -> String {
     let x = swept.zip(first.x.zip(last.x)).map(|(swept, (a, b))| match a.0 == b.0 {
         true => format!("{} {}", swept.name, a.0),
@@ -246,7 +246,8 @@ fn failures(ranking: &Ranking<'_>) -> Option<String> {
     })
 }
 
-/// Returns a warning about the seeds: there is only one, or several seeds gave the same run.
+/// Returns a warning about the seeds if there is only one seed, or if several seeds gave the same
+/// run.
 pub(super) fn of_seeds(results: &[StudyRunResult]) -> Option<String> {
     let keys = by_key(results);
     let most = keys.iter().map(|(_, of)| of.len()).max().unwrap_or(0);

@@ -15,8 +15,9 @@ impl Folder {
         Self(folder.to_owned())
     }
 
-    /// Writes a file under a temporary name that no other process uses, on this machine or on
-    /// another that shares the folder. Then calls `name_it` with the temporary and the final path.
+    /// Writes a file under a temporary name that no other process uses, neither on this machine nor
+    /// on another machine that shares the folder. Then calls `name_it` with the temporary and the
+    /// final path.
     fn write(
         &self,
         name: &str,
@@ -30,8 +31,8 @@ impl Folder {
         let temporary = self.0.join(temporary(what));
         let written =
             fs::write(&temporary, bytes).and_then(|()| name_it(&temporary, &self.0.join(name)));
-        // By now the file has its final name, or another file has that name. If clocks were
-        // changed, another process may have removed the temporary file as left over.
+        // By now the file has its final name, or another file already had that name. If clocks were
+        // changed, another process may also have removed the temporary file as a leftover.
         match fs::remove_file(&temporary) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => written.and(Err(e)),
             _ => written,
@@ -63,7 +64,7 @@ impl Files for Folder {
         self.write(name, bytes, |temporary, file| match fs::hard_link(temporary, file) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            // On a file system without hard links, the last of two simultaneous writers wins.
+            // On a file system without hard links, the last of two simultaneous writers succeeds.
             Err(_) if fs::symlink_metadata(file).is_ok() => Ok(false),
             Err(_) => fs::rename(temporary, file).map(|()| true),
         })

@@ -29,7 +29,7 @@ impl Location {
         }
     }
 
-    /// Returns advice for the case that the location cannot be used.
+    /// Returns advice for users whose location cannot be used.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Folder(_) => "name a folder you can write to",

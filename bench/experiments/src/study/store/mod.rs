@@ -1,6 +1,6 @@
 //! Storage of results: one file or object per run, `FINGERPRINT.json`, either complete or absent.
-//! Many processes may write to one location; the first result of a run stays. To merge the results
-//! of several machines, copy their files into one folder.
+//! Many processes may write to one location. The first stored result of a run stays. To merge the
+//! results of several machines, copy their files into one folder.
 //!
 //! | name | contents |
 //! |---|---|
@@ -27,13 +27,13 @@ use serde::{Deserialize, Serialize};
 use super::study_run::{StudyRun, StudyRunResult};
 pub use location::Location;
 
-/// Minimum age at which a temporary file counts as left over from an interrupted write, because no
-/// write takes hours.
+/// Minimum age at which a temporary file counts as left over from an interrupted write. No write
+/// takes hours.
 const LEFT_BEHIND: Duration = Duration::from_secs(6 * 3600);
 /// Interval at which a process reports its runs in progress.
 pub(super) const BEAT: Duration = Duration::from_secs(10);
-/// Age of the last report at which a process counts as ended: three intervals, plus half a minute
-/// for clock errors.
+/// Age of a process's last report at which the process counts as ended: three intervals, plus half
+/// a minute for clock errors.
 const SILENT: Duration = Duration::from_secs(60);
 
 /// Storage of named files that are either complete or absent. Concurrent writers rely only on
@@ -41,23 +41,22 @@ const SILENT: Duration = Duration::from_secs(60);
 trait Files: Send + Sync + std::fmt::Debug {
     /// Creates the location if it does not exist, or checks that it can be reached.
     fn prepare(&self) -> io::Result<()>;
-    /// Reads files and passes them to `take` in order, with their indices; `None` is a missing
-    /// file.
+    /// Reads files and passes their contents to `take` in order, with their indices. A missing file
+    /// is passed as `None`.
     fn each(
         &self,
         names: &[String],
         take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>),
     ) -> io::Result<()>;
-    /// Writes a file unless it exists. Returns `false` if it exists; the existing file stays
-    /// unchanged.
+    /// Writes a file unless it exists. Returns `false` if the file exists, and leaves it unchanged.
     fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool>;
-    /// Writes a file, replacing any existing one.
+    /// Writes a file and replaces any existing file of that name.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
     /// Removes a file. A missing file is not an error.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Returns all files.
     fn list(&self) -> io::Result<Vec<Entry>>;
-    /// Returns the location of a file, to be named in messages.
+    /// Returns the location of a file, for messages.
     fn place(&self, name: &str) -> String;
 }
 
@@ -82,7 +81,7 @@ pub(super) enum Stored {
 /// Outcome of storing a result.
 #[derive(Debug)]
 pub(super) enum Saved {
-    /// The result, or an equal one, is stored.
+    /// The result is stored, or an equal result already was.
     Kept,
     /// Another process stored this different result first.
     Other(Box<StudyRunResult>),
@@ -119,7 +118,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens the location for reading only and changes nothing.
+    /// Opens the location for reading only, without changing anything there.
     pub(super) fn read_only(location: &Location) -> io::Result<Self> {
         let files: Box<dyn Files> = match location {
             Location::Folder(folder) => Box::new(folder::Folder::new(folder)),
@@ -152,8 +151,8 @@ impl Store {
             ));
         }
         let entries = entries?;
-        // Take the time from the probe, because the clock of the storage stamps the files of all
-        // machines.
+        // Take the time from the modification time of the probe, because the clock of the storage
+        // stamps the files of all machines.
         if let Some(now) =
             entries.iter().find(|entry| entry.name == probe).map(|probe| probe.modified)
         {
@@ -162,7 +161,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Returns the location of a run's result, to be named in messages.
+    /// Returns the location of a run's result, for messages.
     pub(super) fn place(&self, fingerprint: &str) -> String {
         self.files.place(&name(fingerprint))
     }
@@ -185,10 +184,11 @@ impl Store {
         })
     }
 
-    /// Stores a result unless one is stored. Replaces a broken file.
+    /// Stores a result unless the run already has a stored result. Replaces a broken file.
     pub(super) fn save(&self, run: &StudyRun, result: &StudyRunResult) -> io::Result<Saved> {
         let text = serde_json::to_string(result)?;
-        // JSON has no NaN or infinity: the text would be written but could never be read again.
+        // JSON has no NaN or infinity. Such a result would be written but could never be read
+        // again.
         serde_json::from_str::<StudyRunResult>(&text)?;
         let file = name(&result.fingerprint);
         if self.files.create(&file, text.as_bytes())? {
@@ -219,8 +219,8 @@ impl Store {
         }
     }
 
-    /// Writes the record `beat` of the runs that this process is executing, or removes it if there
-    /// are none. Ignores errors.
+    /// Writes the record `beat` of the runs that this process is executing, or removes the record
+    /// if there are no such runs. Ignores errors.
     pub(super) fn record_running(&self, beat: &str, fingerprints: &BTreeSet<String>) {
         if fingerprints.is_empty() {
             let _ = self.files.remove(beat);
@@ -267,7 +267,7 @@ impl Store {
 
     /// Removes files that have not changed for hours: records of runs in progress, and temporary
     /// files of such records, of these runs and of write checks. Younger files may belong to a
-    /// process that is still at work, here or on another machine.
+    /// process that is still running, on this machine or another.
     fn sweep(&self, entries: &[Entry], now: SystemTime, runs: &[StudyRun]) {
         let mine: BTreeSet<&str> =
             runs.iter().map(|c| c.fingerprint.as_str()).chain([PROBE, &RUNNING[1..]]).collect();
@@ -280,7 +280,7 @@ impl Store {
     }
 }
 
-/// Name endings: of failures (`FAILED`), and of records of runs in progress (`RUNNING`).
+/// File name endings of failures (`FAILED`) and of records of runs in progress (`RUNNING`).
 const FAILED: &str = ".failed";
 const RUNNING: &str = ".running";
 /// Purpose of the temporary file that checks whether the location can be written to.
@@ -310,8 +310,8 @@ fn is_older(entry: &Entry, now: SystemTime, age: Duration) -> bool {
     now.duration_since(entry.modified).is_ok_and(|is| is >= age)
 }
 
-/// Returns the purpose of a temporary file; `None` if the name is not one of a temporary file of a
-/// store.
+/// Returns the purpose of a temporary file; `None` if this is not the name of a store's temporary
+/// file.
 fn written_for(name: &str) -> Option<&str> {
     let (what, rest) = name.strip_prefix('.')?.strip_suffix(".tmp")?.split_once('-')?;
     is_process(rest).then_some(what)
@@ -330,8 +330,8 @@ fn is_process(name: &str) -> bool {
         && !host.is_empty()
 }
 
-/// Returns `HOST-PID-NONCE` with a new nonce for each call: a name that no other writer uses, on
-/// this machine or on another that shares the location.
+/// Returns `HOST-PID-NONCE` with a new nonce for each call: a name that no other writer uses,
+/// neither on this machine nor on another machine that shares the location.
 fn writer_name() -> String {
     let nonce = RandomState::new().build_hasher().finish();
     format!("{}-{nonce:016x}", process_name())

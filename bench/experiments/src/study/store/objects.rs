@@ -20,8 +20,8 @@ use super::{Entry, Files};
 
 /// Number of objects that are fetched at once.
 const AT_ONCE: usize = 16;
-/// Retries of reads (`SOON`) are few, because a failed read loses nothing. Retries of writes
-/// (`PATIENT`) continue for minutes, because the result may have taken an hour to compute.
+/// Retries of reads (`SOON`) and writes (`PATIENT`). A failed read loses nothing, so reads have few
+/// retries. A result may have taken an hour to compute, so retries of writes continue for minutes.
 const SOON: Retries = Retries { times: 2, seconds: 10 };
 const PATIENT: Retries = Retries { times: 20, seconds: 240 };
 
@@ -35,7 +35,7 @@ struct Retries {
 #[derive(Debug)]
 pub(super) struct Objects {
     runtime: Runtime,
-    /// The same store twice: for reads, with few retries, and for writes, with many.
+    /// Store with few retries, for reads. `writes` is the same store with many retries.
     reads: Arc<dyn ObjectStore>,
     writes: Arc<dyn ObjectStore>,
     url: String,
@@ -45,8 +45,8 @@ pub(super) struct Objects {
 impl Objects {
     /// Opens the store without sending a request to the server.
     pub(super) fn new(url: &str) -> io::Result<Self> {
-        // The HTTP client uses the process's default cryptography provider. This call changes
-        // nothing if a provider is installed.
+        // The HTTP client uses the process's default cryptography provider. This call has no effect
+        // if a provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self::with(url, |retry| open(url, retry))
     }
@@ -59,7 +59,7 @@ impl Objects {
             .split_once("://")
             .and_then(|(_, rest)| rest.split_once('/'))
             .map_or("", |(_, path)| path);
-        // One thread is enough to wait for responses, and leaves the cores to the runs.
+        // One thread is enough to wait for responses. The cores stay free for the runs.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (reads, writes) = {
             let _inside = runtime.enter();
@@ -102,7 +102,7 @@ fn open(url: &str, retry: &Retries) -> Result<Arc<dyn ObjectStore>, Error> {
         }
         _ => {
             let mut builder = AmazonS3Builder::from_env().with_url(url).with_retry(retry);
-            // An endpoint URL with http:// asks for unencrypted connections.
+            // An endpoint URL with http:// requests unencrypted connections.
             let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
             if endpoint
                 .iter()
@@ -151,8 +151,8 @@ impl Files for Objects {
         names: &[String],
         take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>),
     ) -> io::Result<()> {
-        // A request for a missing object takes as long as one for an existing object, so list the
-        // objects first if there are many names. One response to a listing has a thousand names.
+        // A request for a missing object takes as long as a request for an existing one. If there
+        // are many names, list the objects first: one response to a listing has a thousand names.
         let few = names.len() <= AT_ONCE;
         let there: BTreeSet<String> = if few {
             names.iter().cloned().collect()
@@ -186,8 +186,8 @@ impl Files for Objects {
     fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool> {
         match self.put(&*self.writes, name, bytes, PutMode::Create) {
             Ok(()) => Ok(true),
-            // This error also occurs if a response was lost and the request was repeated, so
-            // callers compare the contents.
+            // This error also occurs if the response to the first attempt was lost and the request
+            // was repeated. Callers therefore compare the contents.
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
             Err(e) => Err(plain(e)),
         }

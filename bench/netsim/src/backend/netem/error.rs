@@ -6,7 +6,7 @@ use super::qdisc::NoQdisc;
 /// it.
 #[derive(Debug, thiserror::Error)]
 pub enum NetemError {
-    /// Creating a namespace was refused: it needs privileges.
+    /// The system refused to create a namespace, which requires privileges.
     #[error(
         "cannot make a network namespace: {0}; run as root, or with --kernel uml, which needs no privileges"
     )]
@@ -14,13 +14,13 @@ pub enum NetemError {
     /// A tool is missing or failed.
     #[error("'{tool} {what}' failed: {why}; {hint}")]
     Tool {
-        /// `ip` or `tc`.
+        /// Name of the tool: `ip` or `tc`.
         tool: &'static str,
         /// Arguments of the tool.
         what: String,
         /// First line of the tool's error output, or the reason why it did not start.
         why: String,
-        /// How to fix it.
+        /// Hint that tells the user how to fix the problem.
         hint: &'static str,
     },
     /// tc has no such queue.
@@ -32,7 +32,7 @@ pub enum NetemError {
         this process's sockets"
     )]
     Socket(#[from] std::io::Error),
-    /// The link was built but does not carry a datagram.
+    /// The link was built but carries no datagrams.
     #[error(
         "the emulated link carries no packets; check whether a firewall filters packets in new \
          network namespaces"

@@ -3,10 +3,10 @@
 //! A guest of User-Mode Linux sends datagrams at set times through links of its kernel, without
 //! feedback, and records when each was sent and received. The same packets, at their actual send
 //! times, then pass through the lab's queues in virtual time. A packet leaves these queues whenever
-//! one came out of the kernel's link. Both queues thus have the same arrivals and the same
-//! opportunities to send, even if the machine is late: a late timer lets several packets pass at
-//! once, and delays what the guest notes as arrivals. If the machine was late for long, the run is
-//! repeated.
+//! a packet left the kernel's link. Both queues thus have the same arrivals and the same
+//! opportunities to send, even if the machine is late. (A late timer lets several packets pass at
+//! once, and delays the times that the guest records as arrivals.) If the machine was late for
+//! long, the run is repeated.
 //!
 //! The comparison covers the mean wait, from the sending of a packet until it comes out of the
 //! link, and the number of drops. The kernel's token bucket releases a packet when its transmission
@@ -39,9 +39,9 @@ const TRANSMISSION: u64 = 2_000_000;
 const SECOND: u64 = 1_000_000_000;
 const LENGTH: u64 = 30 * SECOND;
 /// The kernel's queues, and the lab's equivalents. The kernel's clock in User-Mode Linux ticks
-/// every 10 ms. PIE rounds its time between updates up to whole ticks, and a timer expires one tick
-/// after its set time, so that none is early (Linux since 4.8, `kernel/time/timer.c`). With 15 ms
-/// it therefore updates every 30 ms, and the lab's equivalent is set to 30 ms.
+/// every 10 ms. PIE rounds its time between updates up to whole ticks. A timer expires one tick
+/// after its set time, so that it is never early (Linux since 4.8, `kernel/time/timer.c`). PIE with
+/// 15 ms therefore updates every 30 ms, and the lab's equivalent is set to 30 ms.
 const QUEUES: [[&str; 2]; 3] = [
     ["fq-codel:ecn=off"; 2],
     ["pie:ecn=off", "pie:tupdate=30ms,ecn=off"],
@@ -53,22 +53,22 @@ const SCENARIOS: [&str; 3] =
 const FOUR_FLOWS: usize = 1;
 /// Environment variable that names the results file to a guest.
 const RESULTS: &str = "FATHOM_KERNEL_QUEUES";
-/// Fraction of the links' capacity that must be carried while packets always wait. Below it the
-/// guest was not scheduled in time, so that its links were slower than configured: such a run says
-/// nothing about queues.
+/// Fraction of the links' capacity that must be carried while packets always wait. If a run carries
+/// less, the guest was not scheduled in time, so that its links were slower than configured. Such a
+/// run says nothing about queues.
 const CARRIED: f64 = 0.99;
-/// Mean lateness of the guest's timers, in nanoseconds, above which a run is repeated for the same
-/// reason.
+/// Mean lateness of the guest's timers, in nanoseconds, above which a run is repeated because the
+/// guest was not scheduled in time.
 const LATE: u64 = 300_000;
 const TRIES: usize = 3;
-/// Largest relative difference allowed in both figures, from the nearest figure of the lab's seeds:
-/// each seed is a history that the kernel may have had.
+/// Largest relative difference that is allowed in the wait and in the drops. It is taken from the
+/// nearest figure of the lab's seeds, because each seed is a history that the kernel may have had.
 const TOLERANCE: f64 = 0.1;
-/// The same for FQ-CoDel with four flows. With 0.1 the test failed on some runs: one drop changes all
-/// later ones, and the kernel's mean wait was 21.2 to 23.7 ms in five runs in which the lab's was 24.4
-/// to 24.8 ms.
+/// Largest relative difference that is allowed for FQ-CoDel with four flows. With 0.1, the test
+/// failed on some runs, because one drop changes all later ones. In five runs, the kernel's mean
+/// wait was 21.2 to 23.7 ms, and the lab's was 24.4 to 24.8 ms.
 const TOLERANCE_OF_FLOW_QUEUES: f64 = 0.2;
-/// Opportunities to send that the kernel's token bucket saves.
+/// Number of opportunities to send that the kernel's token bucket saves.
 const SAVED: u32 = BUCKET / BYTES;
 /// Number of runs of the lab's random queues that are averaged.
 const SEEDS: u64 = 10;
@@ -89,8 +89,8 @@ fn schedule(scenario: usize) -> Vec<(u64, u32)> {
             .enumerate()
             .for_each(|(flow, rate)| steady(flow as u32, rate)),
         _ => {
-            // On and off for exponential times with means of 150 and 203 ms, at most three times
-            // the mean.
+            // The flow is on and off for exponential times with means of 150 and 203 ms, but at
+            // most three times the mean.
             let mut rng = Pcg64Mcg::seed_from_u64(1);
             let mut spell =
                 |mean: f64| (mean * (-rng.random::<f64>().max(1e-9).ln()).min(3.0)) as u64;
@@ -175,7 +175,7 @@ fn runs() -> Vec<([&'static str; 2], usize)> {
         .collect()
 }
 
-/// Runs in a guest; outside of a guest there is nothing to do.
+/// Runs in a guest. Outside of a guest, this test does nothing.
 #[test]
 fn guest_kernel_measures_the_kernel_queues() {
     let Some(file) = std::env::var_os(RESULTS) else { return };
@@ -207,7 +207,7 @@ fn read(file: &Path) -> (Vec<Passage>, u64) {
     (lines.map(passage).collect(), late)
 }
 
-/// Mean wait in milliseconds, and drops.
+/// Mean wait in milliseconds, and number of drops.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     wait: f64,
@@ -226,9 +226,9 @@ impl Figures {
     }
 }
 
-/// One of the lab's queues, and the packets in it and on its link. As in the kernel, the link of a
-/// scheduler takes the next packet when it sends one, or when a packet arrives and the link holds
-/// none.
+/// One of the lab's queues, including the packets in the queue and on its link. As in the kernel,
+/// the link behind a scheduling queue takes the next packet when it has sent one, or when a packet
+/// arrives and the link is idle.
 enum LabQueue {
     Scheduler {
         queue: Box<dyn Scheduler>,
@@ -256,7 +256,7 @@ impl LabQueue {
         }
     }
 
-    /// Sends the next packet at `now`, and returns the time when it arrived.
+    /// Sends the next packet at `now`. Returns the time at which this packet arrived.
     fn send(&mut self, now: u64) -> Option<u64> {
         match self {
             Self::Scheduler { queue, on_link, dropped_at_head, .. } => {
@@ -269,7 +269,7 @@ impl LabQueue {
         }
     }
 
-    /// Takes an arriving packet. Returns true if the link sends it at once, which needs a saved
+    /// Enqueues an arriving packet. Returns true if the link sends it at once, which needs a saved
     /// opportunity. `releases` are the link's next opportunities.
     fn arrive(&mut self, number: u32, from: &Passage, is_saved: bool, releases: &[u64]) -> bool {
         let (now, flow) = (Time::from_nanos(from.sent), u64::from(from.flow));
@@ -314,9 +314,9 @@ impl LabQueue {
     }
 }
 
-/// Returns the figures of the lab's queue for the same packets, if its link can send a packet
-/// whenever the kernel's did, at `releases`. The link saves opportunities without a packet, as the
-/// kernel's token bucket does.
+/// Returns the figures of the lab's queue for the same packets. Its link can send a packet whenever
+/// the kernel's link did, at `releases`. Like the kernel's token bucket, the link saves
+/// opportunities for which it has no packet.
 fn ours(queue: &str, passages: &[Passage], seed: u64, releases: &[u64]) -> Figures {
     let mut queue = LabQueue::new(queue, seed);
     let (mut waits, mut saved, mut next) = (Vec::new(), 0, 0);
@@ -337,7 +337,7 @@ fn ours(queue: &str, passages: &[Passage], seed: u64, releases: &[u64]) -> Figur
     Figures::of(&waits, queue.drops())
 }
 
-/// Least, mean and largest figures over seeds.
+/// Smallest, mean and largest figures over the seeds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spread {
     least: Figures,
@@ -380,8 +380,8 @@ fn ours_over_seeds(queue: &str, passages: &[Passage]) -> Spread {
     }
 }
 
-/// Needs `user-mode-linux`, which `make test` installs; without it there is nothing to compare
-/// with.
+/// Needs `user-mode-linux`, which `make test` installs. Without this program, the test compares
+/// nothing.
 #[test]
 fn simulated_queues_agree_with_kernel_queues() {
     let folder = tempfile::tempdir().unwrap();

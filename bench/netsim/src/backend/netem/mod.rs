@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `namespace.rs` | unnamed network namespaces, removed by the kernel with their last user |
 //! | `wire.rs` | one link: namespaces of a sender, of a router with the queue, and of a receiver |
-//! | `qdisc.rs` | the lab's queues as tc qdiscs |
+//! | `namespace.rs` | unnamed network namespaces, which the kernel removes with their last user |
 //! | `error.rs` | reasons why the links are not available |
 //! | `user_mode_linux.rs` | User-Mode Linux, a kernel for machines whose own kernel lacks netem |
 //!
-//! The kernel removes everything when the process ends, however it ends: nothing here has a name
-//! outside the process.
+//! The kernel removes everything when the process ends, whatever the reason, because these
+//! resources have no name outside the process.
 
 mod error;
 #[cfg(test)]
@@ -34,8 +34,7 @@ use wire::Wire;
 
 /// Checks that the kernel has an equivalent of this queue.
 ///
-/// # Errors
-/// Returns an error if the kernel has none.
+/// Returns an error if the kernel has no equivalent.
 pub fn has(queue: &QueueSpec) -> Result<(), NoQdisc> {
     qdisc::qdiscs(Rate::from_bits_per_sec(100_000_000), queue, Duration::ZERO).map(drop)
 }
@@ -53,7 +52,7 @@ pub(crate) fn build(router: &RouterLink) -> Result<KernelLink, NetemError> {
     })
 }
 
-/// Checks that this kernel has netem and that this process may use it, by building one link.
+/// Checks that this kernel has netem and that this process may use it. To do so, builds one link.
 ///
 /// # Errors
 /// Returns the error of the step that failed.

@@ -7,7 +7,7 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
-/// A network namespace. It lives as long as this value, or any socket or process in it.
+/// A network namespace. It exists as long as this value, or any socket or process in it.
 #[derive(Debug)]
 pub(crate) struct Namespace(File);
 
@@ -35,8 +35,8 @@ impl Namespace {
     }
 }
 
-/// Runs `work` in its own thread. A namespace belongs to a thread, so this thread's namespace is
-/// left when the thread ends.
+/// Runs `work` in its own thread. A thread is in one namespace, so this namespace is left when the
+/// thread ends.
 fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         scope

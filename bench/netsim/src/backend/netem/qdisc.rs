@@ -1,19 +1,20 @@
 //! The lab's queues as tc qdiscs.
 //!
-//! Drop-tail in packets is netem itself: its rate sends packets one after the other, and its limit
-//! counts the one in transmission, as the lab's link does. The other queues are served by a token
-//! bucket. A full token bucket lets a packet pass at once, so a packet after a silence is one
-//! transmission time early. Sizes are those on the wire without Ethernet's header, as in the lab.
+//! Drop-tail in packets is netem itself. Its rate sends packets one after another, and its limit
+//! includes the packet in transmission, as in the lab's link. The other queues are served by a
+//! token bucket. A full token bucket lets a packet pass at once, so a packet after an idle period
+//! is one transmission time early. Sizes are those on the wire without Ethernet's header, as in the
+//! lab.
 //!
 //! Differences between Linux's queues and the lab's:
-//! - RED's weight is a power of two. RED has no gentle slope, and spreads its picks by another rule
-//!   (gaps uniform up to 1/probability).
-//! - Adaptive RED adapts as the lab's does, every half second, between 0.01 and 0.5.
-//! - CoDel decides when packets leave.
-//! - FQ-CoDel distinguishes flows by addresses and ports: each flow has its own port, up to
+//! - RED's weight is a power of two. RED has no gentle slope, and it spreads its drops by a
+//!   different rule (gaps uniform up to 1/probability).
+//! - Adaptive RED adapts as in the lab: every half second, between 0.01 and 0.5.
+//! - CoDel decides about a packet when the packet leaves.
+//! - FQ-CoDel distinguishes flows by addresses and ports. Each flow has its own port, up to
 //!   [`PORTS`](super::wire::PORTS).
-//! - PIE updates its probability in whole ticks of the kernel's clock, and one tick later
-//!   (User-Mode Linux: every 30 ms instead of every 15 ms).
+//! - PIE updates its probability after whole ticks of the kernel's clock, plus one tick (User-Mode
+//!   Linux: every 30 ms instead of every 15 ms).
 
 use std::time::Duration;
 
@@ -21,15 +22,15 @@ use fathom_units::Rate;
 
 use crate::queue::{self, Qdisc, QueueSpec};
 
-/// Bytes of Ethernet's header, which the kernel counts and the lab does not.
+/// Size in bytes of Ethernet's header, which the kernel counts and the lab does not.
 const ETHERNET: u32 = 14;
-/// Size of the token bucket in bytes; it must hold the largest packet.
+/// Size of the token bucket in bytes. It must hold the largest packet.
 pub(super) const BUCKET: u32 = 10_000;
-/// MTU larger than any packet of the lab.
+/// MTU in bytes that is larger than any packet of the lab.
 const MTU: u32 = 9_216;
-/// MTU of links whose queue takes the interface's MTU as the size of a full packet.
+/// MTU in bytes of links whose queue takes the interface's MTU as the size of a full packet.
 const ETHERNET_MTU: u32 = 1_500;
-/// Packets that a delay without a queue may hold.
+/// Maximum number of packets in a delay without a queue.
 const UNLIMITED: u32 = 1_000_000;
 
 /// Error for a queue that tc does not have.
@@ -38,8 +39,8 @@ const UNLIMITED: u32 = 1_000_000;
     loopback", kinds = queue::names(|kind| kind.module.is_some()))]
 pub struct NoQdisc(String);
 
-/// Returns the MTU of the interface of a queue. CoDel, FQ-CoDel and PIE spare queues of one or two
-/// packets of that size.
+/// Returns the MTU of the interface of a queue. CoDel, FQ-CoDel and PIE do not drop from queues of
+/// one or two packets of this size.
 pub(super) const fn mtu(queue: &QueueSpec) -> u32 {
     if matches!(queue, QueueSpec::Codel(_) | QueueSpec::FqCodel(_) | QueueSpec::Pie(_)) {
         ETHERNET_MTU

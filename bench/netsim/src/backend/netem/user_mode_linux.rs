@@ -1,6 +1,6 @@
-//! User-Mode Linux: a kernel with all of tc's queues that runs as a program, for machines whose own
-//! kernel lacks them. It needs no privileges: its root is the host's file system, with the rights
-//! of the user who runs it.
+//! User-Mode Linux: a kernel that runs as a program and has all of tc's queues, for machines whose
+//! own kernel lacks them. The program needs no privileges. Its root file system is the host's, with
+//! the rights of the user who runs it.
 //!
 //! Process 1 is a script generated in this file. It loads the queues' modules, runs one command,
 //! and switches the machine off. The command's output goes to files in a folder of the host, which
@@ -23,7 +23,7 @@ use crate::queue;
 
 const PROGRAM: &str = "linux.uml";
 const MODULES: &str = "/usr/lib/uml/modules";
-/// Modules that links need whatever their queue; the queues name the others
+/// Kernel modules that links need whatever their queue is. Each queue names its own modules
 /// ([`queue::Kind::module`]).
 const NEEDED: [&str; 3] = ["veth", "sch_tbf", "sch_netem"];
 /// Memory of the guest: enough for two runs of the largest plan that real time allows.
@@ -41,7 +41,7 @@ pub enum GuestError {
          apt-get install user-mode-linux kmod iproute2"
     )]
     Missing(String),
-    /// The shim for wide registers cannot be built.
+    /// The shim for processors with wide registers cannot be built.
     #[error(
         "User-Mode Linux needs a shim for the wide registers of this processor, and 'cc' could not \
          build the shim ({0}): apt-get install gcc libc6-dev"
@@ -58,9 +58,9 @@ pub enum GuestError {
     Interrupted,
 }
 
-/// Runs `command` in a guest, in the current folder, and returns its exit code. The command's
-/// standard error is copied to `stderr` while it runs; its standard output is discarded. Ends the
-/// guest when `stop` becomes true.
+/// Runs `command` in a guest, in the current folder, and returns its exit code. Copies the
+/// command's standard error to `stderr` while the command runs. Discards its standard output. Ends
+/// the guest when `stop` becomes true.
 ///
 /// # Errors
 /// Returns a [`GuestError`] if the guest cannot run the command to its end.
@@ -95,7 +95,8 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Kills all of them: the kernel, and one process of the host for each address space inside.
+        // Kill all processes: the kernel, and one process of the host for each address space inside
+        // the guest.
         if let Some(group) = Pid::from_raw(self.0.id() as i32) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -110,8 +111,8 @@ fn boot(script: &Path, folder: &Path) -> Result<Running, GuestError> {
         .arg(format!("mem={MEMORY}"))
         .args(["rootfstype=hostfs", "rootflags=/", "rw", "con=null", "con0=fd:0,fd:1", "quiet"])
         .arg(format!("init={}", script.display()))
-        // The guest's memory is a file. With these variables unset it is in /dev/shm, so that
-        // nothing is written to disk.
+        // The guest's memory is a file. If these variables are unset, the file is in /dev/shm, so
+        // that nothing is written to disk.
         .env_remove("TMPDIR")
         .env_remove("TMP")
         .env_remove("TEMP")
@@ -127,9 +128,9 @@ fn boot(script: &Path, folder: &Path) -> Result<Running, GuestError> {
     Ok(Running(guest))
 }
 
-/// Pins the guest to one processor. A guest has one processor, emulated by several host processes
-/// that wait for each other. On one host processor they run 2.4 times as fast as on two, where
-/// they wake each other constantly.
+/// Pins the guest to one processor. A guest has one processor, which several host processes emulate
+/// while they wait for each other. On one host processor, they run 2.4 times as fast as on two,
+/// because on two they wake each other constantly.
 fn keep_on_one_processor(guest: &Child) {
     let (Ok(allowed), Some(pid)) = (sched_getaffinity(None), Pid::from_raw(guest.id() as i32))
     else {
@@ -138,7 +139,7 @@ fn keep_on_one_processor(guest: &Child) {
     if let Some(last) = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)) {
         let mut one = CpuSet::new();
         one.set(last);
-        // Without pinning the guest is only slower.
+        // Without pinning, the guest is slower but still works.
         let _ = sched_setaffinity(Some(pid), &one);
     }
 }

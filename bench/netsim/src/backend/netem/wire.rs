@@ -4,8 +4,8 @@
 //! sender 10.0.0.1 --- 10.0.0.2 router 10.0.1.1 --[delay, queue, rate]-- 10.0.1.2 receiver
 //! ```
 //!
-//! The queue is in the router, so that waiting packets have left the sender's socket buffer, which
-//! would limit the queue.
+//! The queue is in the router. Waiting packets have thus left the sender's socket buffer, which
+//! would otherwise limit the queue.
 
 use std::net::UdpSocket;
 use std::process::{Command, Output};
@@ -21,11 +21,12 @@ use crate::udp::Udp;
 
 const SENDER: &str = "10.0.0.1";
 const RECEIVER: &str = "10.0.1.2";
-/// MTU of the interfaces outside the link: larger than any packet of the lab.
+/// MTU in bytes of the interfaces outside the link. It is larger than any packet of the lab.
 const MTU: u32 = 9_216;
-/// Ports of the sender on a link whose queue schedules; the queue distinguishes flows by port.
+/// Number of sender ports on a link whose queue schedules. Such a queue distinguishes flows by
+/// port.
 pub(super) const PORTS: usize = 64;
-/// Number of test datagrams sent over a new link, and the wait for each.
+/// Number of test datagrams sent over a new link, and time to wait for each of them.
 const TRIES: u32 = 5;
 const TRY: Duration = Duration::from_millis(400);
 
@@ -97,13 +98,13 @@ impl Wire {
     }
 }
 
-/// Checks that a datagram arrives. Neighbours are resolved on the way.
+/// Checks that a datagram arrives. On its way, the neighbours' addresses are resolved.
 fn carries(from: &UdpSocket, to: &UdpSocket) -> Result<(), NetemError> {
     to.set_read_timeout(Some(TRY))?;
     for _ in 0..TRIES {
         from.send(b"fathom")?;
         if to.recv(&mut [0; 16]).is_ok() {
-            // A late test datagram must not be mistaken for one of the experiment.
+            // A late test datagram must not be mistaken for a datagram of the experiment.
             to.set_read_timeout(Some(Duration::from_millis(50)))?;
             while to.recv(&mut [0; 16]).is_ok() {}
             return Ok(());
@@ -119,12 +120,11 @@ fn inside(
     namespace.enter(work).map_err(NetemError::Namespace)?
 }
 
-/// Makes the namespace a router, and turns off IPv6 so that its own traffic does not disturb the
-/// link.
+/// Makes the namespace a router. Turns off IPv6, because IPv6's own traffic would disturb the link.
 fn forward() -> Result<(), NetemError> {
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").map_err(NetemError::Namespace)?;
     for which in ["all", "default"] {
-        // A kernel without IPv6 has nothing to turn off.
+        // A kernel without IPv6 needs no such setting.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
     }
     Ok(())

@@ -1,5 +1,5 @@
 //! The sender's response to losses: fast recovery of Reno, NewReno and SACK, recovery from
-//! timeouts, QUIC's probes and QUIC's loss detection by time.
+//! timeouts, and QUIC's probes and loss detection by time.
 
 use fathom_cc::{Cause, CongestionEvent, Time};
 
@@ -14,7 +14,7 @@ impl TcpSender {
         self.recover = Some(self.board.high());
         self.reduced = self.recover;
         (self.forced, self.cwr_owed) = (true, true);
-        // The segment that is retransmitted first (RFC 6675 §5, step 4.3).
+        // This segment is retransmitted first (RFC 6675 §5, step 4.3).
         self.rescue_above = self.board.first_end();
         (self.duplicates, self.inflation) = (0, 0);
     }
@@ -69,7 +69,7 @@ impl TcpSender {
         if self.recovery == Recovery::Timeout {
             return;
         }
-        // NewReno requires an ACK beyond `recover`; with SACK an ACK of `recover` is enough
+        // NewReno requires an ACK beyond `recover`. With SACK, an ACK of `recover` is enough
         // (RFC 6582 §3.2, RFC 6675 §5).
         let una = self.board.una();
         let allowed = self.recover.is_none_or(|recover| una > recover || (sack && una == recover));
@@ -95,7 +95,7 @@ impl TcpSender {
         self.on_loss(now, bytes, sent, false);
     }
 
-    /// Sends the next hole at once and deflates the window by the bytes acknowledged
+    /// Sends the next hole at once. Deflates the window by the number of acknowledged bytes
     /// (RFC 6582 §3.2, step 3).
     fn on_partial_ack(&mut self) {
         let smss = u64::from(self.options.smss());
@@ -106,8 +106,8 @@ impl TcpSender {
     }
 
     /// Ends fast recovery. NewReno continues with FlightSize plus one segment, to avoid a burst
-    /// (RFC 6582 §3.2, step 3, first choice). The other variants continue with ssthresh, which is
-    /// the controller's window.
+    /// (RFC 6582 §3.2, step 3, first choice). Reno and SACK continue with ssthresh, which is the
+    /// controller's window.
     fn end_fast_recovery(&mut self) {
         self.recovery = Recovery::Open;
         self.inflation = 0;
@@ -118,8 +118,8 @@ impl TcpSender {
         }
     }
 
-    /// Sends a probe: new data, otherwise the oldest unacknowledged segment, each once
-    /// (RFC 9002 §6.2.4).
+    /// Sends a probe with new data or, if there are none, with the oldest unacknowledged segment.
+    /// Each segment is probed only once (RFC 9002 §6.2.4).
     pub(super) fn probe(&mut self, now: Time) -> Option<TcpSegment> {
         if self.pending > 0 || self.fin == Fin::Owed {
             let len = self.pending.min(u64::from(self.options.smss())) as u16;
@@ -131,9 +131,9 @@ impl TcpSender {
     }
 
     /// Marks segments as lost that were sent before the newest acknowledged segment and more than
-    /// 9/8 of a round trip ago (RFC 9002 §6.1.2). After two probe timeouts in a row such a loss is
-    /// persistent congestion: RFC 9002 §7.6.1 requires three times the timeout, and two timeouts in
-    /// a row add up to it.
+    /// 9/8 of a round trip ago (RFC 9002 §6.1.2). After two consecutive probe timeouts, such a
+    /// loss is persistent congestion. RFC 9002 §7.6.1 requires three times the timeout, and two
+    /// consecutive timeouts add up to this time.
     pub(super) fn lose_by_time(&mut self, now: Time, timeouts: u32) {
         let Some(newest) = self.newly.packets.last().map(|p| p.sent) else { return };
         let rtt = self.rto.rtt();

@@ -14,10 +14,11 @@ use super::super::router::{Packet, Route};
 use super::super::{StreamDelivery, send_state, set_received_ecn, stack, stream_delivery};
 use super::{Dir, Shared, State, close_of, window};
 
-/// Reads, sends and keeps the timers of a connection until it is closed.
+/// Task that reads and sends packets and keeps the timers of a connection until the connection is
+/// closed.
 pub(super) struct Driver {
-    /// `None` once the connection is over. The task then waits for packets that are still on their
-    /// way.
+    /// The connection; `None` once it is over. The task then waits for packets that are still in
+    /// transit.
     pub(super) shared: Option<Arc<Shared>>,
     pub(super) route: Route,
     pub(super) timer: Pin<Box<dyn Timer>>,
@@ -25,15 +26,15 @@ pub(super) struct Driver {
 
 /// Condition under which a driver continues.
 enum Next {
-    /// A packet arrives, a task wakes the driver, or this time is reached.
+    /// The driver continues when a packet arrives, when a task wakes it, or at this time.
     Wait(Option<Instant>),
-    /// The driver's next turn, because it has more to do.
+    /// The driver continues at its next turn, because it has more to do.
     Turn,
-    /// Tasks with data to read run first: an answer that they send at once then leaves with the
-    /// acknowledgement, in one packet instead of two. In the laboratory, these tasks still run
-    /// after the acknowledgement.
+    /// The driver lets tasks with data to read run first. An answer that they send at once then
+    /// leaves together with the acknowledgement, in one packet instead of two. In the laboratory,
+    /// these tasks still run after the acknowledgement.
     Yield,
-    /// The draining period ends.
+    /// The draining period is over, so the driver ends.
     Drained(Option<Instant>),
 }
 
@@ -72,7 +73,7 @@ impl State {
         }
         self.watching(Quic::on_timeout);
         // Data that are unacknowledged after a timeout may have been in packets that were too
-        // large: the MTU of a path may fall, and quiche does not check this.
+        // large. The MTU of a path can become smaller, and quiche does not check this.
         let timeouts =
             self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.total_pto_count);
         if std::mem::replace(&mut self.timeouts, timeouts) != timeouts {
@@ -80,8 +81,8 @@ impl State {
         }
     }
 
-    /// Tells tasks about the effects of packets and timers. Returns whether one of them has data to
-    /// read.
+    /// Tells tasks about the effects of packets and timers. Returns whether one of these tasks has
+    /// data to read.
     fn notify(&mut self, shared: &Shared) -> bool {
         let mut has_readers = false;
         if !self.established && self.quic.is_established() {
@@ -96,13 +97,13 @@ impl State {
             self.sessions = None;
         }
         let Self { quic, streams, .. } = self;
-        // Do this before any other query of a stream, after which quiche forgets a stream that is
-        // over.
+        // Do this before any other query of a stream. After such a query, quiche forgets a stream
+        // that is over.
         streams.deliveries.retain(|stream, wait| {
             wait.waiting.retain(|waiting| !waiting.is_closed());
             let result = match stream_delivery(quic, *stream) {
-                // If quiche has forgotten the stream, the peer had not stopped it: all data were
-                // acknowledged, or this end reset the stream.
+                // If quiche has forgotten the stream, the peer had not stopped it. Either all data
+                // were acknowledged, or this end reset the stream.
                 StreamDelivery::Acknowledged | StreamDelivery::Forgotten if wait.finished => None,
                 StreamDelivery::Reset | StreamDelivery::Forgotten => Some(0),
                 _ => return !wait.waiting.is_empty(),
@@ -141,13 +142,13 @@ impl State {
         if quic.dgram_recv_queue_len() > 0 {
             shared.datagrams.notify_waiters();
         }
-        // Discard path events: nobody reads them, and quiche keeps one for each port change of a
+        // Discard path events. They are not needed, and quiche keeps one for each port change of a
         // client.
         while quic.path_event_next().is_some() {}
         has_readers
     }
 
-    /// Ends the connection and tells all waiting tasks.
+    /// Ends the connection. Tells all waiting tasks.
     fn end(&mut self, shared: &Shared) {
         let close = close_of(&self.quic);
         for wait in std::mem::take(&mut self.streams.deliveries).into_values() {
@@ -162,7 +163,7 @@ impl State {
         }
     }
 
-    /// Does everything that is due: packets, timers, events, sending.
+    /// Does all work that is due: packets, timers, events, sending.
     fn drive(&mut self, cx: &mut Context<'_>, shared: &Shared, route: &Route) -> Next {
         let now = shared.router.clock.runtime.now();
         if let (Some(watch), Some((in_flight, waits))) = (&self.send_watch, send_state(&self.quic))
@@ -193,7 +194,7 @@ impl State {
             // as a reduction.
             native.bytes = window(&self.quic);
         }
-        // If the close may not be sent, because the client's address is not validated, do not wait
+        // If the close may not be sent because the client's address is not validated, do not wait
         // for it.
         let unsent_close = matches!(sent, Poll::Ready(None)) && self.quic.local_error().is_some();
         if self.quic.is_closed() || self.quic.is_draining() || unsent_close {
@@ -212,11 +213,11 @@ impl State {
     }
 }
 
-/// Longest draining period. A connection drains for three probe timeouts (RFC 9000 §10.2), and the
-/// peer can make these as long as it likes.
+/// Longest draining period. A connection drains for three probe timeouts (RFC 9000 §10.2), and
+/// the peer can make probe timeouts arbitrarily long.
 const LONGEST_DRAINING: Duration = Duration::from_secs(3);
 
-/// Turns of a driver before other tasks get theirs.
+/// Number of turns of a driver before other tasks get their turns.
 const TURNS: usize = 4;
 
 impl Future for Driver {
@@ -267,7 +268,8 @@ impl Future for Driver {
     }
 }
 
-/// Tells waiting tasks also if the task ends before its connection, with its runtime or by a panic.
+/// Also tells waiting tasks if the driver ends before its connection, because of a panic or with
+/// its runtime.
 impl Drop for Driver {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {

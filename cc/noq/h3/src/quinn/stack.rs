@@ -11,8 +11,8 @@ pub(crate) use quinn::{
 
 /// Reads available data, or registers the task's waker with quinn.
 ///
-/// quinn keeps the state of a read in the stream, not in the future. Creating a future for each
-/// poll thus loses nothing and needs no box.
+/// quinn keeps the state of a read in the stream rather than in the future. A new future for each
+/// poll therefore loses no data and needs no box.
 pub(crate) fn poll_read(
     stream: &mut RecvStream,
     cx: &mut Context<'_>,
@@ -21,8 +21,8 @@ pub(crate) fn poll_read(
     Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)))
 }
 
-/// Passes on some of `chunks` without a copy. Chunks that quinn took are empty afterwards. As with
-/// reads, no state is lost with the future.
+/// Passes on some of `chunks` without a copy. Chunks that quinn has taken are empty afterwards. As
+/// with reads, dropping the future loses no state.
 pub(crate) fn poll_write(
     stream: &mut SendStream,
     cx: &mut Context<'_>,
@@ -33,7 +33,7 @@ pub(crate) fn poll_write(
 }
 
 /// Returns the connection's error if the connection ended before it was known whether a stream's
-/// data arrived.
+/// data had arrived.
 pub(crate) fn lost(error: StoppedError) -> Option<ConnectionError> {
     match error {
         StoppedError::ConnectionLost(error) => Some(error),
