@@ -203,6 +203,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(file) = &args.study {
         return output::write(file, &plan.study_text().map_err(Failure::input)?);
     }
+    let (here, there) = divided_backends(args, &plan)?;
+    let responses =
+        args.response_log.as_ref().map(|_| ResponseLog::new()).transpose().map_err(Failure::run)?;
+    let interrupt = signals::stop()?;
+    let watcher = Watcher::new(runs);
+    let outcome = on_backends(args, &plan, (here, there), &interrupt, responses.as_ref(), &watcher);
+    watcher.finish();
+    let (comparison, failed) = outcome?;
+    publish(args, text, &comparison, responses.as_ref())?;
+    if let Some(e) = failed {
+        return Err(how_to_go_on(&comparison, args.results.is_some(), e));
+    }
+    // This is known only after the runs. The results are printed above, but they lack the effect of
+    // a requested event.
+    let never = comparison.late_events().into_iter().find(|(in_no_run, _)| *in_no_run);
+    never.map_or(Ok(()), |(_, line)| Err(Failure::input(line)))?;
+    comparison.without_result().map_or(Ok(()), |line| Err(Failure::run(line)))
+}
+
+/// Divides the backends of the plan into those of this kernel and those of User-Mode Linux.
+///
+/// # Errors
+/// Returns an error if an option has no effect on these backends.
+fn divided_backends(args: &Args, plan: &Plan) -> Result<(Vec<Backend>, Vec<Backend>), Failure> {
     let on_netem = plan.backends.contains(&Backend::Netem);
     if args.kernel.is_some() && !on_netem {
         return Err(Failure::input(
@@ -225,29 +249,41 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
              or --results",
         ));
     }
-    let responses =
-        args.response_log.as_ref().map(|_| ResponseLog::new()).transpose().map_err(Failure::run)?;
-    let interrupt = signals::stop()?;
+    Ok((here, there))
+}
+
+/// Executes the plan on the backends of this kernel and on those of User-Mode Linux. Also returns
+/// the first failure if some runs have no result.
+///
+/// # Errors
+/// Returns the first failure if no run has a result.
+fn on_backends(
+    args: &Args,
+    plan: &Plan,
+    (here, there): (Vec<Backend>, Vec<Backend>),
+    interrupt: &Arc<AtomicBool>,
+    responses: Option<&ResponseLog>,
+    watcher: &Watcher,
+) -> Result<(Comparison, Option<Failure>), Failure> {
     let mut all = Vec::new();
     // This is the first failure, if some runs have no result.
     let mut failed = None;
-    let watcher = Watcher::new(runs);
     for (backends, guest) in [(here, false), (there, true)] {
-        let plan = Plan { backends, ..plan.clone() };
-        if plan.backends.is_empty() {
+        let part = Plan { backends, ..plan.clone() };
+        if part.backends.is_empty() {
             continue;
         }
         let outcome = if guest && interrupt.load(Ordering::Relaxed) {
             Err(failure(RunError::Interrupted.into()))
         } else if guest {
-            in_guest(&plan)
+            in_guest(&part)
         } else {
             let options = CompareOptions {
-                interrupt: Arc::clone(&interrupt),
-                response_log: responses.as_ref(),
+                interrupt: Arc::clone(interrupt),
+                response_log: responses,
                 results: args.results.clone(),
             };
-            let outcome = compare_with(&plan, &|stage| watcher.on_stage(stage), &options);
+            let outcome = compare_with(&part, &|stage| watcher.on_stage(stage), &options);
             outcome.map(|(comparison, e)| (comparison, e.map(failure))).map_err(failure)
         };
         match outcome {
@@ -257,28 +293,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             }
             // Results of other backends are kept.
             Err(e) if !all.is_empty() => {
-                left_out(&mut all, &plan, &e);
+                left_out(&mut all, &part, &e);
                 failed = Some(failed.unwrap_or(e));
             }
-            Err(e) => {
-                watcher.finish();
-                return Err(e);
-            }
+            Err(e) => return Err(e),
         }
     }
-    watcher.finish();
     let mut all = all.into_iter();
     let mut comparison = all.next().ok_or_else(|| Failure::run("no backend was named"))?;
     all.for_each(|other| comparison.merge(other, &plan.backends));
-    publish(args, text, &comparison, responses.as_ref())?;
-    if let Some(e) = failed {
-        return Err(how_to_go_on(&comparison, args.results.is_some(), e));
-    }
-    // This is known only after the runs. The results are printed above, but they lack the effect of
-    // a requested event.
-    let never = comparison.late_events().into_iter().find(|(in_no_run, _)| *in_no_run);
-    never.map_or(Ok(()), |(_, line)| Err(Failure::input(line)))?;
-    comparison.without_result().map_or(Ok(()), |line| Err(Failure::run(line)))
+    Ok((comparison, failed))
 }
 
 fn failure(e: ScenarioError) -> Failure {
@@ -382,24 +406,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         }
     };
     set(&mut plan.link, &args.link);
-    // If there is a path, the queue is an option of the path.
-    let mut said = args.path.spec(None);
-    if !plan.path.is_empty() || !said.is_empty() {
-        said.queue.clone_from(&args.queue);
-        if let Some(link) = &args.link {
-            if said.rate.is_some() {
-                return Err(Failure::input(
-                    "--link: this option is another name for --rate; leave out one of the two",
-                ));
-            }
-            said.rate = Some(link.clone());
-        }
-        plan.path.overlay(&said);
-        // The paper's window applies only to the paper's network.
-        if args.plan.is_none() {
-            "none".clone_into(&mut plan.max_window);
-        }
-    }
+    set_path(args, &mut plan)?;
     plan.beside.extend(args.beside.iter().flat_map(|list| catalogue::split(list)));
     set(&mut plan.reference, &args.reference);
     set(&mut plan.queue, &args.queue);
@@ -439,6 +446,29 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     plan.gso = args.gso.or(plan.gso);
     plan.connections = args.connections.unwrap_or(plan.connections);
     Ok(plan)
+}
+
+/// Sets the plan's path from the options. If there is a path, the queue is an option of the path.
+fn set_path(args: &Args, plan: &mut Plan) -> Result<(), Failure> {
+    let mut said = args.path.spec(None);
+    if plan.path.is_empty() && said.is_empty() {
+        return Ok(());
+    }
+    said.queue.clone_from(&args.queue);
+    if let Some(link) = &args.link {
+        if said.rate.is_some() {
+            return Err(Failure::input(
+                "--link: this option is another name for --rate; leave out one of the two",
+            ));
+        }
+        said.rate = Some(link.clone());
+    }
+    plan.path.overlay(&said);
+    // The paper's window applies only to the paper's network.
+    if args.plan.is_none() {
+        "none".clone_into(&mut plan.max_window);
+    }
+    Ok(())
 }
 
 /// Parses names that are separated by commas, or "all".

@@ -17,7 +17,7 @@ use crate::scenario::{
     run_with,
 };
 use crate::stack::{Controller, Stack};
-use crate::study::{Event, Location, RunOptions, StudyRun, execute};
+use crate::study::{Event, Executed, Location, RunOptions, StudyRun, execute};
 
 /// Name of the run on the uncongested network, in messages and progress reports.
 const UNCONGESTED: &str = "uncongested";
@@ -128,49 +128,81 @@ pub fn compare_with(
         },
     );
     let executed = executed.map_err(|e| Invalid::because(e.to_string()))?;
-    let mut outcomes: BTreeMap<String, Outcome> =
-        executed.results.into_iter().map(|of| (of.fingerprint, of.outcome)).collect();
-    let mut errors: BTreeMap<usize, ScenarioError> = executed.failed.into_iter().collect();
-    let (mut runs, mut incomplete, mut first) = (Vec::new(), Vec::new(), None);
-    let mut reference = None;
-    for (i, run) in study_runs.iter().enumerate() {
-        let is_reference = is_reference(i);
-        if let Some(outcome) = outcomes.remove(&run.fingerprint) {
-            let link = if is_reference { checked.reference } else { checked.link };
-            let run = compared(plan, &checked, run, link, outcome);
-            if is_reference {
-                reference = Some(Reference::new(run, checked.link.bits_per_sec()));
-            } else {
-                runs.push(run);
+    let results = Results { plan, checked: &checked, references, executed };
+    results.comparison(&study_runs)
+}
+
+/// Results of the executed runs, of which the first `references` are on the uncongested network.
+struct Results<'a> {
+    plan: &'a Plan,
+    checked: &'a Checked,
+    references: usize,
+    executed: Executed,
+}
+
+impl Results<'_> {
+    /// Arranges the results in the order of reports, and returns them with the first error. Runs
+    /// without a result are listed as incomplete.
+    ///
+    /// # Errors
+    /// Returns the first error if no run has a result.
+    fn comparison(
+        self,
+        study_runs: &[StudyRun],
+    ) -> Result<(Comparison, Option<ScenarioError>), ScenarioError> {
+        let Self { plan, checked, references, executed } = self;
+        let mut outcomes: BTreeMap<String, Outcome> =
+            executed.results.into_iter().map(|of| (of.fingerprint, of.outcome)).collect();
+        let mut errors: BTreeMap<usize, ScenarioError> = executed.failed.into_iter().collect();
+        let (mut runs, mut incomplete, mut first) = (Vec::new(), Vec::new(), None);
+        let mut reference = None;
+        for (i, run) in study_runs.iter().enumerate() {
+            let is_reference = i < references;
+            if let Some(outcome) = outcomes.remove(&run.fingerprint) {
+                let link = if is_reference { checked.reference } else { checked.link };
+                let run = compared(plan, checked, run, link, outcome);
+                if is_reference {
+                    reference = Some(Reference::new(run, checked.link.bits_per_sec()));
+                } else {
+                    runs.push(run);
+                }
+                continue;
             }
-            continue;
+            let e = errors.remove(&i).unwrap_or_else(|| RunError::Interrupted.into());
+            if !is_reference {
+                let (label, controller) = (label(plan, run), controller_of(run));
+                incomplete.push(Missing { label, controller, seed: run.seed, why: e.to_string() });
+            }
+            first.get_or_insert(e);
         }
-        let e = errors.remove(&i).unwrap_or_else(|| RunError::Interrupted.into());
-        if !is_reference {
-            let (label, controller) = (label(plan, run), controller_of(run));
-            incomplete.push(Missing { label, controller, seed: run.seed, why: e.to_string() });
+        if let Some(e) = first.take_if(|_| runs.is_empty()) {
+            return Err(e);
         }
-        first.get_or_insert(e);
-    }
-    if let Some(e) = first.take_if(|_| runs.is_empty()) {
-        return Err(e);
-    }
-    let place = |run: &ComparedRun| {
-        let backend = plan.backends.iter().position(|backend| *backend == run.backend);
-        let of_plan = |(stack, control): &(Stack, Controller)| {
-            *stack == run.stack && control.spec() == run.controller
+        let place = |run: &ComparedRun| {
+            let backend = plan.backends.iter().position(|backend| *backend == run.backend);
+            let of_plan = |(stack, control): &(Stack, Controller)| {
+                *stack == run.stack && control.spec() == run.controller
+            };
+            (backend, checked.runs.iter().position(of_plan), run.seed)
         };
-        (backend, checked.runs.iter().position(of_plan), run.seed)
-    };
-    runs.sort_by_key(place);
-    // With one seed, every controller gets the same requests.
-    let of_first = |run: &&ComparedRun| run.seed == *checked.seeds.start();
-    let request_hash =
-        runs.iter().find(of_first).map_or_else(String::new, |run| run.group().request_hash.clone());
-    Ok((
-        Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete },
-        first,
-    ))
+        runs.sort_by_key(place);
+        // With one seed, every controller gets the same requests.
+        let of_first = |run: &&ComparedRun| run.seed == *checked.seeds.start();
+        let request_hash = runs
+            .iter()
+            .find(of_first)
+            .map_or_else(String::new, |run| run.group().request_hash.clone());
+        Ok((
+            Comparison {
+                plan: effective(plan, checked),
+                request_hash,
+                runs,
+                reference,
+                incomplete,
+            },
+            first,
+        ))
+    }
 }
 
 /// Executes a run on the calling thread. `progress` counts its completed responses.

@@ -155,83 +155,44 @@ impl Checked {
     }
 }
 
+/// Lowest and highest rate of a link, in bits per second.
+const LOWEST_RATE: u64 = 100_000;
+const HIGHEST_RATE: u64 = 10_000_000_000;
+
+/// Reads the rate in this field and checks its range.
+fn checked_rate(field: &'static str, text: &str) -> Result<Rate, Invalid> {
+    let rate: Rate = text.parse().in_field(field)?;
+    if (LOWEST_RATE..=HIGHEST_RATE).contains(&rate.bits_per_sec()) {
+        return Ok(rate);
+    }
+    let error = format!("'{text}' is out of range; write a rate from 100kbps to 10Gbps");
+    Err(Invalid::because(error).in_field(field))
+}
+
 impl Plan {
     /// Checks every field.
     ///
     /// # Errors
     /// Returns the first error, with the name of its field.
     pub(crate) fn check(&self) -> Result<Checked, Invalid> {
-        let field = |name: &'static str, e: String| Invalid::because(e).in_field(name);
-        let (low, high) = (100_000, 10_000_000_000u64);
-        let rate = |name: &'static str, text: &str| {
-            let rate: Rate = text.parse().in_field(name)?;
-            if !(low..=high).contains(&rate.bits_per_sec()) {
-                return Err(field(
-                    name,
-                    format!("'{text}' is out of range; write a rate from 100kbps to 10Gbps"),
-                ));
-            }
-            Ok(rate)
-        };
         let runs = self.runs()?;
         let path = self.checked_path()?;
         let link = match path.as_ref().and_then(|path| path.down.link.as_ref()) {
             Some((capacity, _)) => capacity.nominal(),
-            None => rate("link", &self.link)?,
+            None => checked_rate("link", &self.link)?,
         };
-        let beside: Vec<Beside> =
-            self.beside.iter().map(|text| Beside::read(text)).collect::<Result<_, _>>()?;
-        if let Some(twice) =
-            (1..beside.len()).find(|i| beside[..*i].iter().any(|b| b.name() == beside[*i].name()))
-        {
-            return Err(Invalid::because(format!(
-                "'{}' is named twice; name it once with its number of flows, such as cubic:2",
-                self.beside[twice]
-            ))
-            .in_field("beside"));
-        }
-        for (other, stack) in
-            beside.iter().flat_map(|other| self.stacks.iter().map(move |stack| (other, *stack)))
-        {
-            other.check(stack, self.timestamps, self.shaping)?;
-        }
-        let tenfold = Rate::from_bits_per_sec(
-            link.bits_per_sec().saturating_mul(10).clamp(LEAST_REFERENCE, high),
-        );
-        let reference =
-            if self.reference == AUTO { tenfold } else { rate("reference", &self.reference)? };
-        if link.bits_per_sec() == high && path.is_none() {
-            return Err(field(
-                "link",
-                format!(
-                    "'{}' is the highest rate, so the uncongested reference cannot be faster; \
-                     write less than 10Gbps",
-                    self.link
-                ),
-            ));
-        }
-        if reference <= link && path.is_none() {
-            return Err(field(
-                "reference",
-                format!(
-                    "'{}' is not faster than the link of {link}, but the reference is an \
-                     uncongested network; write --reference {tenfold}, or leave it out",
-                    self.reference,
-                ),
-            ));
-        }
+        let beside = self.checked_beside()?;
+        let reference = self.checked_reference(link, path.is_some())?;
         if !(1..=MOST_RESPONSES).contains(&self.responses) {
-            return Err(field(
-                "responses",
-                format!("{} is out of range; write 1 to {MOST_RESPONSES}", self.responses),
-            ));
+            let error = format!("{} is out of range; write 1 to {MOST_RESPONSES}", self.responses);
+            return Err(Invalid::because(error).in_field("responses"));
         }
         let seeds = check_seeds(self.seed, self.seeds)?;
         let queue = self.queue.parse().in_field("queue")?;
         #[cfg(target_os = "linux")]
         if self.backends.contains(&Backend::Netem) {
             fathom_netsim::backend::netem::has(&queue)
-                .map_err(|e| field("queue", e.to_string()))?;
+                .map_err(|e| Invalid::because(e.to_string()).in_field("queue"))?;
         }
         let (words, workload) = self.workload(link)?;
         self.stacks
@@ -258,6 +219,57 @@ impl Plan {
         };
         self.refuse_unused_fields(&checked)?;
         Ok(checked)
+    }
+
+    /// Checks the cross traffic on every stack.
+    fn checked_beside(&self) -> Result<Vec<Beside>, Invalid> {
+        let beside: Vec<Beside> =
+            self.beside.iter().map(|text| Beside::read(text)).collect::<Result<_, _>>()?;
+        if let Some(twice) =
+            (1..beside.len()).find(|i| beside[..*i].iter().any(|b| b.name() == beside[*i].name()))
+        {
+            return Err(Invalid::because(format!(
+                "'{}' is named twice; name it once with its number of flows, such as cubic:2",
+                self.beside[twice]
+            ))
+            .in_field("beside"));
+        }
+        for (other, stack) in
+            beside.iter().flat_map(|other| self.stacks.iter().map(move |stack| (other, *stack)))
+        {
+            other.check(stack, self.timestamps, self.shaping)?;
+        }
+        Ok(beside)
+    }
+
+    /// Checks the rate of the uncongested network, which must be faster than the built-in network's
+    /// link.
+    fn checked_reference(&self, link: Rate, on_path: bool) -> Result<Rate, Invalid> {
+        let tenfold = Rate::from_bits_per_sec(
+            link.bits_per_sec().saturating_mul(10).clamp(LEAST_REFERENCE, HIGHEST_RATE),
+        );
+        let reference = if self.reference == AUTO {
+            tenfold
+        } else {
+            checked_rate("reference", &self.reference)?
+        };
+        if link.bits_per_sec() == HIGHEST_RATE && !on_path {
+            let error = Invalid::because(format!(
+                "'{}' is the highest rate, so the uncongested reference cannot be faster; write \
+                 less than 10Gbps",
+                self.link
+            ));
+            return Err(error.in_field("link"));
+        }
+        if reference <= link && !on_path {
+            let error = Invalid::because(format!(
+                "'{}' is not faster than the link of {link}, but the reference is an uncongested \
+                 network; write --reference {tenfold}, or leave it out",
+                self.reference,
+            ));
+            return Err(error.in_field("reference"));
+        }
+        Ok(reference)
     }
 
     /// Returns the first word of the workload, which is its kind.

@@ -125,56 +125,7 @@ impl Study {
         };
         let table = DeTable::parse(text).map_err(|e| at_line(toml_error(&e)))?;
         let head = Head::read(&table).map_err(at_line)?;
-        let mut points = Vec::new();
-        let (mut skipped, mut absent) = (0, None);
-        let mut used = BTreeSet::new();
-        for combination in combinations(&head.axes).map_err(at_line)? {
-            let key: BTreeMap<String, String> = combination
-                .iter()
-                .map(|(axis, value, _)| ((*axis).to_owned(), (*value).to_owned()))
-                .collect();
-            let mut variables = Variables {
-                axes: combination
-                    .iter()
-                    .map(|(axis, _, filling)| ((*axis).to_owned(), (*filling).clone()))
-                    .collect(),
-                used: std::mem::take(&mut used),
-            };
-            // Substitute in skipped combinations, too. Parameters that only skipped combinations
-            // use then count as used, and errors in these combinations are reported.
-            let spec = head.substitute(&mut variables).map_err(at_line)?;
-            used = variables.used;
-            if head
-                .skips
-                .iter()
-                .any(|skip| skip.iter().all(|(axis, values)| values.contains(&key[axis])))
-            {
-                skipped += 1;
-                continue;
-            }
-            let spec = match spec {
-                Substituted::Spec(spec) => spec,
-                Substituted::Lacks(why) => {
-                    let (count, _) = absent.get_or_insert((0, why));
-                    *count += 1;
-                    continue;
-                }
-            };
-            let scenario = checked(&key, &spec)?;
-            points.push(Point { key, spec: *spec, scenario });
-        }
-        all_used(&head.axes, &used).map_err(at_line)?;
-        let absent = match absent {
-            Some((_, why)) if points.is_empty() => {
-                return Err(Invalid::because(why).in_field("stack"));
-            }
-            Some((count, _)) => count,
-            None => 0,
-        };
-        if points.is_empty() {
-            return Err(Invalid::because("[[skip]] leaves out every combination; leave out fewer")
-                .in_field("skip"));
-        }
+        let Points { points, skipped, absent } = head.points(at_line)?;
         let axes = head
             .axes
             .iter()
@@ -390,48 +341,63 @@ struct Head<'i> {
     scenario: Spanned<DeTable<'i>>,
 }
 
+/// Combinations of a study's axes.
+struct Points {
+    points: Vec<Point>,
+    /// Number of combinations that the study leaves out.
+    skipped: usize,
+    /// Number of combinations whose stack this build lacks.
+    absent: usize,
+}
+
+/// Refuses fields that a study does not have, with advice for those of a scenario and those of older
+/// plans.
+fn check_fields(root: &DeTable<'_>) -> Result<(), SpannedError> {
+    if let Some(key) = root.keys().find(|key| OF_SCENARIO.contains(&key.get_ref().as_ref())) {
+        let name = key.get_ref();
+        let is_list = root.get(name.as_ref()).is_some_and(|value| value.get_ref().is_array());
+        let is_table = root.get(name.as_ref()).is_some_and(|value| value.get_ref().is_table());
+        let hint = match (is_list, is_table) {
+            (true, _) => format!("write [[scenario.{name}]]"),
+            (_, true) => format!("write [scenario.{name}]"),
+            _ => "write this field below [scenario]".to_owned(),
+        };
+        return Err(SpannedError::new(
+            key.span(),
+            format!("'{name}' is a field of the scenario; {hint}"),
+        ));
+    }
+    if let Some(key) = root.keys().find(|key| OLD_PLAN.contains(&key.get_ref().as_ref())) {
+        let name = key.get_ref();
+        return Err(SpannedError::new(
+            key.span(),
+            if *name == "reference" {
+                "'reference' is not a field of a study; use 'fathom compare --reference'".to_owned()
+            } else {
+                format!(
+                    "'{name}' is a field of plans of older versions; write a study instead, \
+                     with 'fathom compare --study FILE' and the same options"
+                )
+            },
+        ));
+    }
+    if let Some(key) = root.keys().find(|key| !FIELDS.contains(&key.get_ref().as_ref())) {
+        return Err(SpannedError::new(
+            key.span(),
+            format!(
+                "'{}' is not a field of a study; write one of {}",
+                key.get_ref().escape_debug(),
+                FIELDS.join(", ")
+            ),
+        ));
+    }
+    Ok(())
+}
+
 impl<'i> Head<'i> {
     fn read(table: &Spanned<DeTable<'i>>) -> Result<Self, SpannedError> {
         let root = table.get_ref();
-        if let Some(key) = root.keys().find(|key| OF_SCENARIO.contains(&key.get_ref().as_ref())) {
-            let name = key.get_ref();
-            let is_list = root.get(name.as_ref()).is_some_and(|value| value.get_ref().is_array());
-            let is_table = root.get(name.as_ref()).is_some_and(|value| value.get_ref().is_table());
-            let hint = match (is_list, is_table) {
-                (true, _) => format!("write [[scenario.{name}]]"),
-                (_, true) => format!("write [scenario.{name}]"),
-                _ => "write this field below [scenario]".to_owned(),
-            };
-            return Err(SpannedError::new(
-                key.span(),
-                format!("'{name}' is a field of the scenario; {hint}"),
-            ));
-        }
-        if let Some(key) = root.keys().find(|key| OLD_PLAN.contains(&key.get_ref().as_ref())) {
-            let name = key.get_ref();
-            return Err(SpannedError::new(
-                key.span(),
-                if *name == "reference" {
-                    "'reference' is not a field of a study; use 'fathom compare --reference'"
-                        .to_owned()
-                } else {
-                    format!(
-                        "'{name}' is a field of plans of older versions; write a study instead, \
-                         with 'fathom compare --study FILE' and the same options"
-                    )
-                },
-            ));
-        }
-        if let Some(key) = root.keys().find(|key| !FIELDS.contains(&key.get_ref().as_ref())) {
-            return Err(SpannedError::new(
-                key.span(),
-                format!(
-                    "'{}' is not a field of a study; write one of {}",
-                    key.get_ref().escape_debug(),
-                    FIELDS.join(", ")
-                ),
-            ));
-        }
+        check_fields(root)?;
         let missing = |what: &str| SpannedError::new(0..0, what);
         let question = text_of(root, "question")?.ok_or_else(|| {
             missing(
@@ -471,6 +437,64 @@ impl<'i> Head<'i> {
             report,
             scenario,
         })
+    }
+
+    /// Returns the combinations with their checked scenarios.
+    ///
+    /// # Errors
+    /// Returns the first error in the text, or an error if no combination is left.
+    fn points(&self, at_line: impl Fn(SpannedError) -> Invalid + Copy) -> Result<Points, Invalid> {
+        let mut points = Vec::new();
+        let (mut skipped, mut absent) = (0, None);
+        let mut used = BTreeSet::new();
+        for combination in combinations(&self.axes).map_err(at_line)? {
+            let key: BTreeMap<String, String> = combination
+                .iter()
+                .map(|(axis, value, _)| ((*axis).to_owned(), (*value).to_owned()))
+                .collect();
+            let mut variables = Variables {
+                axes: combination
+                    .iter()
+                    .map(|(axis, _, filling)| ((*axis).to_owned(), (*filling).clone()))
+                    .collect(),
+                used: std::mem::take(&mut used),
+            };
+            // Substitute in skipped combinations, too. Parameters that only skipped combinations
+            // use then count as used, and errors in these combinations are reported.
+            let spec = self.substitute(&mut variables).map_err(at_line)?;
+            used = variables.used;
+            if self
+                .skips
+                .iter()
+                .any(|skip| skip.iter().all(|(axis, values)| values.contains(&key[axis])))
+            {
+                skipped += 1;
+                continue;
+            }
+            let spec = match spec {
+                Substituted::Spec(spec) => spec,
+                Substituted::Lacks(why) => {
+                    let (count, _) = absent.get_or_insert((0, why));
+                    *count += 1;
+                    continue;
+                }
+            };
+            let scenario = checked(&key, &spec)?;
+            points.push(Point { key, spec: *spec, scenario });
+        }
+        all_used(&self.axes, &used).map_err(at_line)?;
+        let absent = match absent {
+            Some((_, why)) if points.is_empty() => {
+                return Err(Invalid::because(why).in_field("stack"));
+            }
+            Some((count, _)) => count,
+            None => 0,
+        };
+        if points.is_empty() {
+            return Err(Invalid::because("[[skip]] leaves out every combination; leave out fewer")
+                .in_field("skip"));
+        }
+        Ok(Points { points, skipped, absent })
     }
 
     /// Returns the scenario of one combination.
