@@ -34,7 +34,7 @@ LOGS are qlog files of any stack (.qlog, .sqlog), files of 'fathom load --csv', 
 tables with one row per connection and the columns rtt_ms, rate_bps, loss, bytes
 and requests (docs/advise.md). A folder stands for all logs and tables in it.
 
-fathom simulates every class of clients with every controller and seed, in
+The command simulates every class of clients with every controller and seed, in
 virtual time. The first controller is the current one (--current).")]
 pub(crate) struct Args {
     /// Logs (.qlog, .sqlog) or tables (.csv), plain or compressed (.gz, .zst); a folder stands for

@@ -204,7 +204,7 @@ fn invalid_compare_input_gives_one_line_with_a_fix() {
         (&["--controllers", "sdc:factor=2"], &["factor", "0.99"]),
         (&["--shaping", "maybe"], &["auto or off"]),
         (&["--queue", "red:min=50p,max=5p"], &["min < max", "red:"]),
-        (&["--workload", "bulk", "--load", "20%"], &["load: bulk", "leave --load out"]),
+        (&["--workload", "bulk", "--load", "20%"], &["the numbers of bulk", "leave --load out"]),
         (&["--workload", "page:30%", "--load", "20%"], &["--load", "leave out one of the two"]),
         (
             &["--workload", "media", "--responses", "20"],

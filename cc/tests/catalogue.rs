@@ -63,7 +63,7 @@ fn controller_spec_errors_suggest_a_fix() {
     assert_eq!(error("reno:floor=1ms"), "'reno' has no option 'floor'; options: hystart");
     assert_eq!(
         error("sync:floor=1min"),
-        "'1min' is not a value of option 'floor' of 'sync'; it takes 0ns to 10s"
+        "'1min' is not a value of option 'floor' of 'sync'; the option takes 0ns to 10s"
     );
     assert_eq!(
         error("sync:signal=echo"),

@@ -53,7 +53,7 @@ impl Timestamp {
     /// Creates the frame of a packet that leaves at `now`, a time since the start of our
     /// connection. `exponent` is our own exponent.
     pub const fn at(now: Time, exponent: u8) -> Self {
-        // The microseconds in 64 bits of nanoseconds are far fewer than a varint can hold.
+        // `now` is 64 bits of nanoseconds, which in microseconds is far below a varint's limit.
         Self { scaled: Self::LEAD + Self::new(now.as_nanos() / 1_000, exponent).scaled }
     }
 

@@ -16,8 +16,8 @@ pub(super) struct Options {
     #[arg(long, value_name = "X", value_parser = numbers::scale)]
     scale: Option<f64>,
     /// Select only runs with this value of an axis, or with this fingerprint (see 'fathom plan
-    /// runs'). May be given several times: a selected run has one of the values given for each
-    /// axis, and one of the fingerprints if any are given.
+    /// runs'). May be given several times: a run is selected if it has one of the given
+    /// values of each given axis and, if fingerprints are given, one of the fingerprints.
     #[arg(long, value_name = "AXIS=VALUE|FINGERPRINT")]
     only: Vec<RunFilter>,
     /// Number of seeds of each combination, instead of the study's number.

@@ -93,8 +93,8 @@ fn loss_counts_include_only_datagrams_sent_after_warm_up() {
     }
 }
 
-/// Connections that end before or after the end of the warm-up are counted over the same span as
-/// connections that last.
+/// The counts cover the same span (after the warm-up) for connections that end before or after
+/// the end of the warm-up as for connections that last until the end of the run.
 #[test]
 fn ended_connections_are_counted_over_the_same_time_span() {
     for &stack in STACKS {

@@ -14,8 +14,8 @@
 //!   that size for `patience` consecutive round trips.
 //! - The window is in bytes, and the wrapped controller gets the new size as a new largest
 //!   datagram. Its minimum window is then two such datagrams, and it grows by one of them per round
-//!   trip. Small packets therefore also slow down growth, which is the penalty that Packet
-//!   size §1.2 describes. `increase=full` keeps the growth at one full-size datagram.
+//!   trip. Small packets therefore also slow down growth, which is the penalty of
+//!   Packet size §1.2. `increase=full` keeps the growth at one full-size datagram.
 //! - Every packet has about 60 bytes of headers and tag, whatever its size (IP 20 or 40, UDP 8,
 //!   QUIC 10 to 30). They take 5 % of 1200 bytes, and 24 % of 250 bytes.
 

@@ -2,9 +2,9 @@
 //! Congestion Detection and Avoidance", SIGCOMM 1994).
 //!
 //! Once per round trip, the controller compares two rates: the rate without queues, window / base
-//! RTT, and the actual rate, window / RTT. Their difference times the base RTT is the number of its
-//! own packets that wait in queues. The controller keeps this number between `alpha` and `beta`.
-//! Slow start ends when more than `gamma` packets wait.
+//! RTT, and the actual rate, window / RTT. Their difference times the base RTT is the number of the
+//! connection's packets that wait in queues. The controller keeps this number between `alpha` and
+//! `beta`. Slow start ends when more than `gamma` packets wait.
 //!
 //! The DCA paper calls this Vegas-CAM: Vegas with the stack's normal loss recovery instead of
 //! Vegas's own (DCA §4.4). QUIC stacks have their own loss detection, so a controller can do no
@@ -23,10 +23,10 @@
 //! | leaves slow start | to 7/8 of the window | to W base / RTT + 1 packet, if that is less |
 //!
 //! # Departures
-//! - **Window for flight** (`transit=window`): ns-2 counts the packets in transit. If the ACK that
-//!   ends a round acknowledges two of them, ns-2 counts one packet less for the expected rate
-//!   ([`Flight::delta`]). Here, the window replaces both counts, as in Linux and in the definition.
-//!   `transit=flight` counts packets as ns-2 does.
+//! - **Window instead of packets in transit** (`transit=window`): ns-2 counts the packets in
+//!   transit. If the ACK that ends a round acknowledges two of them, ns-2 counts one packet less
+//!   for the expected rate ([`Flight::delta`]). Here, the window replaces both counts, as in Linux
+//!   and in the definition. `transit=flight` counts packets as ns-2 does.
 //! - **The first round of slow start grows**: ns-2 holds the window in the first round and doubles
 //!   it in the second. Only this order differs.
 //! - **After a loss or a mark** the round restarts (with `base=lone` it continues, as in ns-2), and

@@ -401,7 +401,7 @@ mod tests {
         assert!(accuracy_error(&direction).is_some_and(|why| why.contains("the server's packets")));
         assert!(
             accuracy_error(&synthetic(&[0, 0], &[0, 0]))
-                .is_some_and(|why| why.starts_with("2 timestamps"))
+                .is_some_and(|why| why.starts_with("only 2 timestamps"))
         );
     }
 

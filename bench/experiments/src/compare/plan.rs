@@ -438,7 +438,8 @@ impl Plan {
             Ok(workload) if workload.model().period() != Period::default() => {
                 Err(Invalid::because(format!(
                     "'{}' makes requests during a part of the run only, but a comparison ends \
-                     after a number of responses; leave 'from' and 'to' out, or write a study",
+                     after a given number of responses; leave 'from' and 'to' out, or write a \
+                     study",
                     self.workload
                 ))
                 .in_field("workload"))

@@ -98,7 +98,7 @@ mod tests {
             (plan(|p| p.workload = "bulk".into()), "load", "leave --load out"),
             (plan(|p| p.workload = media.into()), "load", "leave --load out"),
             (plan(|p| p.workload = "pages:2/s".into()), "load", "--workload page"),
-            (plan(|p| p.workload = "upload".into()), "responses", "its 20 responses"),
+            (plan(|p| p.workload = "upload".into()), "responses", "its own 20 responses"),
             (plan(|p| p.workload = media.into()), "responses", "its 150 responses"),
             (
                 plan(|p| (p.reference, p.workload) = ("1Gbps".into(), "bulk".into())),

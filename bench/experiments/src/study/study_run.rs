@@ -16,8 +16,8 @@ use crate::stack::Stack;
 
 /// Smallest number of responses to which a scale may shorten a run.
 const FEWEST_RESPONSES: u64 = 50;
-/// Version bit of runs that end after a number of responses: only completed responses now count.
-/// Runs without failed requests have the same outcome under both rules.
+/// Version bit of runs that end after a given number of responses: only completed responses now
+/// count. Runs without failed requests have the same outcome under both rules.
 const COMPLETED_ONLY: u32 = 1 << 16;
 /// Version bit of runs whose TCP has SACK: SACK blocks now count on every ACK, also on a cumulative
 /// or reordered one (RFC 6675 §5).

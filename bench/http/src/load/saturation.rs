@@ -174,7 +174,11 @@ mod tests {
         assert!(busy.to_string().ends_with("the client was probably the limit"));
         let late = |ms| ClientSaturation { late_p99: Some(Duration::from_millis(ms)), ..IDLE };
         assert!(late(3).is_limit() && !late(2).is_limit());
-        assert!(late(3).to_string().contains(": late, so the client was probably the limit"));
+        assert!(
+            late(3)
+                .to_string()
+                .contains(": requests started late, so the client was probably the limit")
+        );
         let fast = |p50| ClientSaturation {
             response_p50: p50,
             late_p99: Some(Duration::from_micros(900)),

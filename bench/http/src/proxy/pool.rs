@@ -33,10 +33,10 @@ use super::upstream::{Scheme, Upstream};
 
 /// Bytes that a connection buffers in each direction.
 const BUFFER: usize = 64 << 10;
-/// Size of the kernel's buffers of an HTTP/1.1 connection, in each direction. Response data that a
-/// client does not read wait in these buffers and at the server. By default, Linux would let the
-/// buffers grow to 6 MiB (`tcp_rmem`) for each of about a hundred connections. Linux doubles the
-/// given number (socket(7)).
+/// Size of the kernel's buffers of an HTTP/1.1 connection, in each direction. While a client
+/// does not read, response data wait in these buffers and at the upstream server. By default, Linux
+/// would let the buffers grow to 6 MiB (`tcp_rmem`) for each of about a hundred connections. Linux
+/// doubles the given number (socket(7)).
 const KERNEL_BUFFER: usize = 128 << 10;
 /// Flow control windows of an HTTP/2 connection: bytes that may arrive on its streams before they
 /// are read. A stream's window corresponds to its part of the memory for proxied responses.

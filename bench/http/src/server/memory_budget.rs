@@ -440,7 +440,7 @@ mod tests {
     }
 
     /// Holds `holding` bytes and releases `per_second` bytes in each second, for two minutes.
-    /// Returns when and why the client is dropped.
+    /// Returns the second in which the client is dropped, and the reason.
     fn taking(
         budget: &Arc<MemoryBudget>,
         holding: u64,

@@ -207,7 +207,7 @@ pub(super) fn bytes(rate: Rate, nanos: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns when a transmission ends; times in microseconds.
+    /// Returns the time at which a transmission ends; times in microseconds.
     fn ends(sender: &mut Sender, start: u64, bytes: u32) -> u64 {
         sender.transmission_ends(Time::from_micros(start), bytes).as_nanos() / 1_000
     }

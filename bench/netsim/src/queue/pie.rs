@@ -54,7 +54,7 @@ use super::options::{self, OptionError, on_off};
 use super::tc::{Qdisc, ecn_word};
 use crate::nanos::{nanos, whole_periods};
 
-/// Length of a burst that passes (RFC 8033 §4.4).
+/// Length of a burst that PIE neither drops nor marks (RFC 8033 §4.4).
 const BURST: Duration = Duration::from_millis(150);
 /// Largest probability at which packets are marked instead of dropped (RFC 8033 §5.1).
 const MARK_UP_TO: f64 = 0.1;
@@ -141,7 +141,7 @@ pub struct Pie {
     /// Latest measured wait in seconds. `wait_before` is the wait at the last update.
     wait: f64,
     wait_before: f64,
-    /// Time for which the packets of a burst still pass.
+    /// Time for which PIE still neither drops nor marks the packets of a burst.
     burst: Duration,
     /// Sum of the probabilities since the last drop.
     sum: f64,

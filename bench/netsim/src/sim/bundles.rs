@@ -90,7 +90,8 @@ mod tests {
     use crate::queue::DropTail;
     use crate::sim::{Executor, Group, Path, server_address};
 
-    /// Returns when datagrams of these sizes, sent at these times, enter the link (microseconds).
+    /// Returns the times at which datagrams of these sizes, sent at these times, enter the link
+    /// (microseconds).
     fn entered(most: usize, sent: &[(u64, usize)]) -> Vec<u64> {
         let mut executor = Executor::new();
         let sim = executor.sim();

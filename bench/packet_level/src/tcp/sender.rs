@@ -564,10 +564,10 @@ impl TcpSender {
         }
     }
 
-    /// Returns when a retransmission timeout that starts now expires. The timeout includes a delay
-    /// that the controller adds to packets at the sender (SDC), because this delay is part of the
-    /// measured round trip. With such a delay, packets are so far apart that duplicate ACKs would
-    /// come too late.
+    /// Returns the time at which a retransmission timer that starts now expires. The timeout
+    /// includes a delay that the controller adds to packets at the sender (SDC), because this delay
+    /// is part of the measured round trip. With such a delay, packets are so far apart that
+    /// duplicate ACKs would come too late.
     fn timer(&self, now: Time) -> Time {
         let added = match self.controller.send_params().pacing {
             Pacing::Delay(added) => added,

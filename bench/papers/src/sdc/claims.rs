@@ -45,7 +45,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             let verdict = less_where(&sdc, &tcp, |flows, _| flows > 30.0);
             Finding::new(
                 verdict,
-                side_by_side("timeouts per connection by flows", &tcp, &sdc, &SHOWN),
+                side_by_side("timeouts per connection by number of flows", &tcp, &sdc, &SHOWN),
             )
         }),
     claim("tcp-timeouts-rise-beyond-30", "SDC §3.1", &[FIGURE_4])
@@ -62,7 +62,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             let verdict = rises_beyond_30(&tcp);
             Finding::new(
                 verdict,
-                format!("TCP's timeouts per connection by flows: {}", list(&tcp, &SHOWN)),
+                format!("TCP's timeouts per connection by number of flows: {}", list(&tcp, &SHOWN)),
             )
         }),
     claim("tcp-windows-within-four", "SDC §3.1", &[WINDOWS])
@@ -80,7 +80,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let tcp = under(r, WINDOWS, "flows", TCP, above_four);
             let numbers = format!(
-                "percent of time above four packets by flows: {}",
+                "percent of time above four packets by number of flows: {}",
                 list(&tcp, &WINDOW_FLOWS)
             );
             Finding::new(hardly_ever(&tcp), numbers)
@@ -94,7 +94,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let sdc = under(r, WINDOWS, "flows", SDC, eight_or_more);
             let numbers = format!(
-                "percent of time at eight packets or more by flows: {}",
+                "percent of time at eight packets or more by number of flows: {}",
                 list(&sdc, &WINDOW_FLOWS)
             );
             Finding::new(nearly_always(&sdc), numbers)
@@ -114,8 +114,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         )
         .asks(|r| {
             let tcp = under(r, FIGURE_4, "flows", TCP, timeouts);
-            let numbers =
-                format!("TCP's timeouts per connection by flows: {}", list(&tcp, &HUNDREDS));
+            let numbers = format!(
+                "TCP's timeouts per connection by number of flows: {}",
+                list(&tcp, &HUNDREDS)
+            );
             Finding::new(falls_beyond_200(&tcp), numbers)
         }),
     claim("tcp-backoffs-grow", "SDC §3.1", &[FIGURE_4])
@@ -131,7 +133,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             let tcp = under(r, FIGURE_4, "flows", TCP, backoff);
             Finding::new(
                 grows_by_hundreds(&tcp),
-                format!("seconds by flows: {}", list(&tcp, &HUNDREDS)),
+                format!("seconds by number of flows: {}", list(&tcp, &HUNDREDS)),
             )
         }),
     claim("sdc-fewer-drops", "SDC §3.2", &[FIGURE_4])
@@ -143,7 +145,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let [tcp, sdc] = both(r, FIGURE_4, "flows", drops);
             let verdict = less_where(&sdc, &tcp, |_, lost| lost >= 1.0);
-            Finding::new(verdict, side_by_side("drops per connection by flows", &tcp, &sdc, &SHOWN))
+            Finding::new(
+                verdict,
+                side_by_side("drops per connection by number of flows", &tcp, &sdc, &SHOWN),
+            )
         }),
     claim("sdc-lower-mean-latency", "SDC §3.3", &[LATENCY])
         .says("SDC has a lower average packet delivery latency than TCP.")
@@ -266,7 +271,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                 [FIGURE_4, FIGURE_12].map(|study| under(r, study, "flows", SDC, timeouts));
             let numbers = [&avq, &red].map(|points| list(points, &SHOWN));
             let numbers = format!(
-                "SDC's timeouts per connection by flows: AVQ {}; RED {}",
+                "SDC's timeouts per connection by number of flows: AVQ {}; RED {}",
                 numbers[0], numbers[1]
             );
             Finding::new(less_where(&avq, &red, |_, timeouts| timeouts >= 0.5), numbers)
@@ -347,7 +352,7 @@ fn sooner(r: &Results, of: Measure) -> Finding {
     let [tcp, sdc] = both(r, LATENCY, "flows", of);
     Finding::new(
         less_where(&sdc, &tcp, |_, _| true),
-        side_by_side("seconds by flows", &tcp, &sdc, &[100.0, 500.0]),
+        side_by_side("seconds by number of flows", &tcp, &sdc, &[100.0, 500.0]),
     )
 }
 

@@ -203,7 +203,8 @@ impl Pair {
         self.deliver(datagram);
     }
 
-    /// Returns when the side's timer expires, on a host whose timers have the granularity `grain`.
+    /// Returns the time at which the side's timer expires, rounded up to the host's timer
+    /// granularity (`grain`).
     fn timer(&self, side: &Side) -> Option<Instant> {
         let at = simulation::run_at(self.now, &mut ConnectionRng::new(0), || {
             side.conn.timeout_instant()

@@ -140,7 +140,9 @@ fn comparison_table_ranks_controllers_and_gives_conclusion() {
     // With each seed, sync takes 0.79 to 0.81 times as long as reno.
     assert!(lines[row("sync ")].contains("-20 % (-22 to -17)"), "{text}");
     assert!(
-        text.contains("Against reno, on mean response time over 3 seeds: sync 17 to 22 % faster."),
+        text.contains(
+            "Compared with reno, by mean response time over 3 seeds: sync 17 to 22 % faster."
+        ),
         "{text}"
     );
     assert!(text.contains("other paths or loads may rank differently"), "{text}");
@@ -186,7 +188,10 @@ fn tie_marks_and_conclusion_name_the_same_controllers() {
 #[test]
 fn comparison_table_begins_with_the_conclusion() {
     let text = table(&comparison());
-    assert!(text.starts_with("Against reno, on mean response time over 3 seeds: sync"), "{text}");
+    assert!(
+        text.starts_with("Compared with reno, by mean response time over 3 seeds: sync"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(crate) trait End {
     /// Returns the time until [`End::time_out`] is due.
     fn timeout(&mut self) -> Option<Duration>;
     fn time_out(&mut self);
-    /// Returns when the application wants to be woken.
+    /// Returns the time at which the application wants to be woken.
     fn wake(&self) -> Option<Duration>;
     fn closed(&self) -> bool;
     fn stats(&self) -> ConnectionStats;
