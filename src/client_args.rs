@@ -45,6 +45,7 @@ impl ClientArgs {
 
     /// Checks that a URL names the servers of `--resolve`.
     ///
+    /// # Errors
     /// Returns an error if `--resolve` names a different server.
     pub(crate) fn check(&self, servers: &[Authority]) -> Result<(), Failure> {
         let names: Vec<String> = servers.iter().map(named).collect();

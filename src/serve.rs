@@ -153,6 +153,7 @@ fn access_log_format(s: &str) -> Result<AccessLogFormat, Invalid> {
 
 /// Rejects unknown controllers.
 ///
+/// # Errors
 /// Returns an error for an unknown controller. If the name is that of a native controller, the
 /// error says how to write the name.
 fn check_names(args: &Args) -> Result<(), Failure> {

@@ -10,6 +10,7 @@ use crate::Failure;
 /// Returns the sockets that a service manager has bound: one for UDP, and at most one for TCP.
 /// Returns `None` if it has passed none.
 ///
+/// # Errors
 /// Returns an error if there are two sockets of the same kind, a socket of an unknown kind, or only
 /// a TCP socket.
 pub(crate) fn sockets() -> Result<Option<BoundSockets>, Failure> {

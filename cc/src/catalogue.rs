@@ -22,6 +22,7 @@ static ADDED: OnceLock<&'static [Algorithm]> = OnceLock::new();
 /// Adds controllers to Fathom's own, for the whole process. A program calls this function once,
 /// before any other function of the catalogue.
 ///
+/// # Errors
 /// Returns an [`ExtendError`] if a name is invalid or taken, or if the catalogue was already
 /// extended. In this case, nothing is added.
 pub fn extend(added: &'static [Algorithm]) -> Result<(), ExtendError> {
@@ -88,6 +89,7 @@ pub enum ExtendError {
 /// Parses `name` or `name:option=value,option=value`. A wrapper's spec may continue with `/` and
 /// the spec of the controller that it wraps.
 ///
+/// # Errors
 /// Returns a one-line error that says what is wrong and what to write instead.
 pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
     let (spec, inner) = match spec.split_once('/') {

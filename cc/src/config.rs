@@ -48,6 +48,7 @@ pub trait ControllerConfig: fmt::Debug + Send + Sync {
 
     /// Checks that `provided` covers [`ControllerConfig::required`].
     ///
+    /// # Errors
     /// Returns [`Missing`], with the missing signals and a hint, if `provided` does not cover the
     /// required signals.
     fn check(&self, provided: Capabilities) -> Result<(), Missing> {

@@ -101,6 +101,7 @@ impl Offer {
 
     /// Returns the peer's offer from its raw transport parameters; `None` if there is none.
     ///
+    /// # Errors
     /// Returns a [`ParameterError`] if the parameter's value is malformed or repeated, or if the
     /// parameters end too early.
     pub fn find(parameters: &[u8]) -> Result<Option<Self>, ParameterError> {

@@ -40,6 +40,7 @@ impl Observed {
     /// Reads logs and tables. A folder stands for all logs and tables in it. `bytes` is called with
     /// the number of additional bytes read.
     ///
+    /// # Errors
     /// Returns an error if a file cannot be read, if it is neither a log nor a table, or if no file
     /// contains a connection or response.
     pub fn read(paths: &[PathBuf], bytes: &mut dyn FnMut(u64)) -> Result<Self, AnalyzeError> {

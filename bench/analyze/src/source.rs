@@ -145,6 +145,7 @@ pub fn open(path: &Path) -> Result<Input, AnalyzeError> {
 /// Reads like [`gather`] from the input opened as `path`; `tap` is called with every event of a
 /// log.
 ///
+/// # Errors
 /// Returns the same errors as [`gather`].
 pub fn gather_with(
     input: &Input,

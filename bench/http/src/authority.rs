@@ -13,6 +13,7 @@ const fn bad(line: &'static str) -> Malformed {
 /// Checks a request's host and the transfer coding of its body. An upstream server might interpret
 /// an ambiguous host or coding in another way.
 ///
+/// # Errors
 /// Returns an error for HTTP/1.1 without exactly one `host` (RFC 9112 §3.2), and for HTTP/2 and
 /// HTTP/3 without an authority or with two that differ (RFC 9114 §4.3.1). Also returns an error
 /// for an authority that is not a host and port or names a user (RFC 9110 §4.2.4), and for a

@@ -83,6 +83,7 @@ impl Digest {
 
     /// Compares the digest with the digest in `fields`.
     ///
+    /// # Errors
     /// Returns an error if `fields` have no digest or a different one.
     pub fn check(self, fields: &HeaderMap) -> Result<(), DigestError> {
         let found = self.value();

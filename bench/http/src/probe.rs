@@ -172,6 +172,7 @@ pub struct ConnectionReport {
 
 /// Probes a server.
 ///
+/// # Errors
 /// Returns an error if the client cannot be set up. Such an error says nothing about the server.
 pub async fn probe(
     origin: &Origin,

@@ -25,6 +25,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 
 /// Reads a file of at most this many bytes.
 ///
+/// # Errors
 /// Returns the errors of [`open`]. Also returns an error if the file is larger.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

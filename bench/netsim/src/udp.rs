@@ -18,6 +18,7 @@ pub struct Udp {
 impl Udp {
     /// Takes over a socket.
     ///
+    /// # Errors
     /// Returns an error if the system refuses the options of the socket.
     pub fn new(io: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new((&io).into())?;
@@ -34,6 +35,7 @@ impl Udp {
 
     /// Sends one datagram.
     ///
+    /// # Errors
     /// Returns the system's error, for example because the send buffer is full or no program
     /// listens at `to`.
     pub fn send(

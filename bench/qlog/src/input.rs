@@ -66,6 +66,7 @@ enum From {
 impl Input {
     /// Opens a file or pipe. The path `-` means standard input.
     ///
+    /// # Errors
     /// Returns an error if the path cannot be opened or read, if it is a folder, or if a pipe holds
     /// too much data.
     pub fn open(path: &Path) -> io::Result<Self> {

@@ -18,7 +18,8 @@
 //! | `parsed_event.rs` | an event's content, independent of draft and stack |
 //! | `qvis.rs` | export to qlog 0.3 for qvis |
 //!
-//! # Why not the `qlog` crate The crate is current and well maintained. However, its types follow
+//! # Why not the `qlog` crate
+//! The crate is current and well maintained. However, its types follow
 //! one draft, so it cannot read files of stacks that follow other drafts. It also allocates for
 //! every event and turns on `serde_json/preserve_order` for the whole build.
 

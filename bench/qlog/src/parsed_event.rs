@@ -4,7 +4,7 @@
 //! |---|---|
 //! | quinn, noq | `recovery:metrics_updated`, `recovery:packet_lost` (0.3); connections as groups |
 //! | quiche | `quic:recovery_metrics_updated` (draft-12); before, as quinn |
-//! | quiche | `quic:recovery_metrics_updated` (draft-12); the names of quinn in older versions |
+//! | quic-go, aioquic | `recovery:metrics_updated`; aioquic uses milliseconds since 2021 |
 //! | picoquic | arrays, microseconds, `cwnd` for the window |
 //! | mvfst | arrays of text, microseconds, `metric_update`, `congestion_metric_update` with `current_cwnd`, `packets_lost` |
 

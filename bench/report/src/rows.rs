@@ -16,6 +16,7 @@ pub trait RowWriter {
 
     /// Finishes the output.
     ///
+    /// # Errors
     /// Returns the same errors as [`RowWriter::write`].
     fn finish(self: Box<Self>) -> io::Result<()>;
 }

@@ -105,6 +105,7 @@ impl From<ControllerError> for Invalid {
 impl Controller {
     /// Parses a spec such as `sync:floor=1ms` or `native:cubic`.
     ///
+    /// # Errors
     /// Returns an error if neither our controllers nor the stack's own controllers include one with
     /// this name and these options.
     pub fn read(spec: &str, stack: Stack) -> Result<Self, ControllerError> {

@@ -9,12 +9,9 @@
 //! | `traits.rs` | traits of endpoints, connection attempts, connections and HTTP/3 streams |
 //! | `settings.rs` | settings of an endpoint |
 //! | `native.rs` | observing a stack's own controller from outside |
-//! | `quinn.rs`, `noq.rs` | differences between quinn and noq: names, numbers, signatures of
-//! controllers |
-//! | `endpoint.rs`, `watched.rs` | traits and watched controllers of quinn and noq; compiled for
-//! each stack |
-//! | `prioritised.rs`, `zeros.rs` | HTTP/3 with stream priorities for quinn and noq; bodies without
-//! copies |
+//! | `quinn.rs`, `noq.rs` | differences between quinn and noq: names, numbers, signatures |
+//! | `endpoint.rs`, `watched.rs` | traits and watched controllers; compiled once for each of quinn and noq |
+//! | `prioritised.rs`, `zeros.rs` | HTTP/3 with stream priorities; bodies without copies |
 //! | `quiche.rs`, `quiche/` | quiche and its driver |
 //!
 //! quiche does no I/O and has its own TLS. `quiche.rs` and `quiche/` drive it on the traits of

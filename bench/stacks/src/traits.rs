@@ -150,6 +150,7 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
 
     /// Accepts an attempt under the controller with this index.
     ///
+    /// # Errors
     /// Returns an error if the first packet was invalid, so that there is no connection.
     fn begin(
         &self,
@@ -193,6 +194,7 @@ pub trait Connecting:
     /// Returns the connection before its handshake is complete. A client can do this if a ticket
     /// allows 0-RTT, and a server always can.
     ///
+    /// # Errors
     /// Returns `self` if this is not possible. The handshake then continues.
     fn into_0rtt(self) -> Result<(Self::Connection, EarlyDataAccepted), Self>;
     /// Returns the reports of the connection's controller.

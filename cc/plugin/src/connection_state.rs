@@ -247,7 +247,8 @@ impl ConnectionState {
 
     /// Reads the peer's raw transport parameters. A repeated call gives the same result.
     ///
-    /// # Errors Returns an error if a parameter read here is malformed, or if the controller needs
+    /// # Errors
+    /// Returns an error if a parameter read here is malformed, or if the controller needs
     /// one-way delay and the peer offers no frame for it. In the latter case, the negotiation is
     /// complete, and a stack may continue.
     pub fn negotiate(&self, peers: &[u8]) -> Result<(), CloseError> {

@@ -187,6 +187,7 @@ impl Tls {
     /// Returns the peer's transport parameters, decoded from the raw bytes by `read`. Returns
     /// `None` before they arrive. Also reads the extension's parameters from the raw bytes.
     ///
+    /// # Errors
     /// Returns the error of `read`. Also returns an error if a parameter of the extension is
     /// malformed, or if the controller needs a parameter that the peer did not send.
     pub fn transport_parameters<T, E: From<CloseError>>(

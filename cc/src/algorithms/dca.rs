@@ -10,7 +10,8 @@
 //! Means and deviation are exact: they are sums of whole nanoseconds over a fixed ring, compared
 //! without division or square root ([`delay_event`]).
 //!
-//! # Departures The paper does not define these points. Each has an option if the choice could
+//! # Departures
+//! The paper does not define these points. Each has an option if the choice could
 //! matter.
 //! - **Reduction** (`reduction=0.5`): the paper names three levels. Its analysis takes away half of
 //!   the window and gives two reasons (DCA §3.3): ECN also requires half, and a deep cut is more

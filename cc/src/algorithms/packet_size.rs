@@ -5,7 +5,8 @@
 //! With smaller packets, the same window holds more of them. The wrapped controller sets the
 //! window; the wrapper sets the datagram size.
 //!
-//! # Departures The thesis compares fixed sizes and does not define a rule. The rule here is
+//! # Departures
+//! The thesis compares fixed sizes and does not define a rule. The rule here is
 //! Fathom's own:
 //! - The window should hold at least `packets` datagrams. If it does not, the datagram shrinks to
 //!   the largest of the sizes 1000, 750, 500 and 250 bytes with which it does, but not below

@@ -179,7 +179,8 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
 
     /// Requests `bytes` bytes with a request of about `request_bytes`, and checks the response.
     ///
-    /// # Errors Returns an error unless a complete response with status 200 and a body of `bytes`
+    /// # Errors
+    /// Returns an error unless a complete response with status 200 and a body of `bytes`
     /// bytes arrives.
     pub async fn get(&mut self, bytes: u64, request_bytes: u64) -> Result<Fetched, HttpError> {
         let mut request = Request::get(format!("https://lab.test/bytes/{bytes}"));

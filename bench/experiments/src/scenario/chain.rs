@@ -120,6 +120,7 @@ impl Chain {
 
     /// Checks that the kernel can emulate the links of the path.
     ///
+    /// # Errors
     /// Returns an error that names the field of the path that the kernel cannot emulate.
     pub(crate) fn fits_netem(&self) -> Result<(), Invalid> {
         let path = self.path.as_deref();

@@ -321,6 +321,7 @@ fn yes() -> bool {
 impl ScenarioSpec {
     /// Parses a scenario written in TOML.
     ///
+    /// # Errors
     /// Returns one line with the first error in the text and its line number.
     pub fn from_toml(text: &str) -> Result<Self, Invalid> {
         read_toml(text)

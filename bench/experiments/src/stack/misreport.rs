@@ -32,6 +32,7 @@ pub const MISREPORTS: [(&str, ClockMisreport); 8] = [
 
 /// Returns the misreport with this name.
 ///
+/// # Errors
 /// Returns an error that lists all known names if this name is unknown.
 pub(crate) fn misreport(name: &str) -> Result<ClockMisreport, Invalid> {
     let found = MISREPORTS.iter().find(|(known, _)| *known == name);

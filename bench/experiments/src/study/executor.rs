@@ -146,6 +146,7 @@ fn one_line(error: &std::io::Error) -> String {
 /// are executed one after the other, because they would disturb each other. Calls `watch` with
 /// every event, from several threads.
 ///
+/// # Errors
 /// Returns an error if results cannot be stored, if a result differs from the stored one, or if
 /// runs failed. If results cannot be stored, no other run begins. If runs fail, the other runs are
 /// executed and stored first.

@@ -44,7 +44,8 @@ impl RunState {
 
 /// Returns the state of each run, in the order of the runs. Does not execute or write anything.
 ///
-/// # Errors Returns an error if the location cannot be read. A missing folder is not an error, but
+/// # Errors
+/// Returns an error if the location cannot be read. A missing folder is not an error, but
 /// counts as a folder without results.
 pub fn status(runs: &[StudyRun], results: &Location) -> Result<Vec<RunState>, StudyError> {
     let read = || {

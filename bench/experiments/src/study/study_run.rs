@@ -261,6 +261,7 @@ impl FromStr for RunFilter {
 /// Returns the selected runs: those that have one of the wanted values for each named axis and, if
 /// fingerprints are given, one of these fingerprints.
 ///
+/// # Errors
 /// Returns an error if no run has the axis, the value or the fingerprint. The error lists the valid
 /// axes or values.
 pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, Invalid> {

@@ -40,6 +40,7 @@ impl Found {
 
 /// Checks the field section of a HEADERS frame, whose fields may take `limit` bytes.
 ///
+/// # Errors
 /// Returns an error if the section takes more than the limit, if it is malformed, or if it cannot
 /// be decoded. The last error ends the connection.
 pub(super) fn check(section: Section, payload: &[u8], limit: u64) -> Result<Found, PeerError> {

@@ -107,6 +107,7 @@ impl MessageFrames {
 
     /// Returns the next piece of `input` for `h3`, or `None` once all of `input` is used up.
     ///
+    /// # Errors
     /// Returns the error of the peer. Callers must then stop reading the stream.
     pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, PeerError> {
         loop {

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `error.rs` | [`PeerError`]: errors of the peer, and their scope |
 //! | `closer.rs` | [`Closer`]: closes a connection because of an error of the peer |
-//! | `closer.rs` | [`Closer`]: closes a connection because of an error of the peer |
+//! | `varint.rs` | variable-length integers, and frame headers |
 //! | `unidirectional.rs` | the control stream and QPACK's two streams |
 //! | `control_frames.rs` | the frames of the control stream |
 //! | `fields.rs` | the rules of RFC 9114 §4.2 and §4.3 for header and trailer fields |

@@ -20,6 +20,7 @@ pub(super) struct Framing {
 /// Reads the framing of a response to a request with this method. Leaves at most one
 /// `content-length` field in the header.
 ///
+/// # Errors
 /// Returns an error if the framing is contradictory or not supported. RFC 9112 §6.3 permits a
 /// proxy to drop a `content-length` next to `transfer-encoding`. It also calls the combination a
 /// sign of response splitting that "ought to be handled as an error". The proxy does not forward a

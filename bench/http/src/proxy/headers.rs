@@ -92,6 +92,7 @@ pub(super) fn to_client(headers: &mut HeaderMap, version: Version) {
 /// Reads `content-length`; returns `Ok(None)` if there is no such field. A length that is repeated
 /// in several lines or in a list counts as one length (RFC 9110 §8.6).
 ///
+/// # Errors
 /// Returns an error if a value is not a number, or if the values differ.
 pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, &'static str> {
     let mut found = None;

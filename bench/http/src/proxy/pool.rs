@@ -161,6 +161,7 @@ impl Tail {
     /// is over as well. If it is, excess data of the server are detected here unless they arrive
     /// later.
     ///
+    /// # Errors
     /// Returns an error if the server sent more data than its response.
     pub(super) async fn end(&mut self, sent: bool) -> Result<(), hyper::Error> {
         let Some(mut http1) = self.http1.take() else { return Ok(()) };

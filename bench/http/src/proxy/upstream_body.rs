@@ -115,6 +115,7 @@ impl UpstreamBody {
     /// after the end has been read. A client that counts the bytes takes the response for complete
     /// once it has the last ones.
     ///
+    /// # Errors
     /// Returns an error if the body broke off, has a different length than declared, or brought no
     /// data for too long.
     pub(crate) async fn next(&mut self) -> Result<Piece, UpstreamBodyError> {
@@ -137,6 +138,7 @@ impl UpstreamBody {
 
     /// Reads to the end of a response that has no content.
     ///
+    /// # Errors
     /// Returns the errors of [`Self::next`]. Also returns an error if the response has content.
     pub(super) async fn read_end(&mut self) -> Result<Piece, UpstreamBodyError> {
         loop {
@@ -170,6 +172,7 @@ impl UpstreamBody {
 
     /// Waits until the client has room for these bytes.
     ///
+    /// # Errors
     /// Returns an error if the client takes too little while slots are scarce, or if it holds more
     /// than its share of the slots.
     pub(crate) async fn until_client_takes<T>(

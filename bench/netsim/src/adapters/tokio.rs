@@ -60,6 +60,7 @@ impl Executor {
     /// `tokio::net` panics because the runtime has no I/O, `std::time::Instant` is the wall clock,
     /// and threads and `spawn_blocking` run in real time.
     ///
+    /// # Errors
     /// Returns how the run ended if it ended before `future` completed. If the future waits for
     /// something that never happens, the run ends with [`Ended::TimeLimit`].
     ///

@@ -248,6 +248,7 @@ impl Link {
     /// Returns the verdict on a packet of `bytes` (headers included) that arrives at `now` at a link
     /// with a first-in first-out queue.
     ///
+    /// # Panics
     /// Panics if the queue schedules. Check this with [`Link::schedules`], and use
     /// [`Link::enqueue`] for such a link.
     pub fn arrive(&mut self, now: Time, bytes: u32, ecn_capable: bool) -> Verdict {

@@ -169,6 +169,7 @@ impl Impairer {
     /// Decides on a packet of `payload` bytes, or `wire` bytes with headers, that is about to enter
     /// the link at `now`.
     ///
+    /// # Errors
     /// Returns the reason why the packet is dropped before the link.
     pub fn enter(&mut self, now: Time, payload: u32, wire: u32) -> Result<(), DropCause> {
         self.count_arrival(now);

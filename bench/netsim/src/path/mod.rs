@@ -6,8 +6,7 @@
 //! | `spec.rs` | a path as users write it: rates, base RTT, queue and impairments, per direction |
 //! | `presets.rs` | named paths: DSL, cable, fibre, Wi-Fi, LTE, LEO, GEO, data centre |
 //! | `impairer.rs` | the impairments of one direction as a pure state machine, packet by packet |
-//! | `loss.rs`, `jitter.rs`, `policer.rs`, `reorder.rs`, `ecn.rs`, `overtaken.rs` | parts of the
-//! impairments |
+//! | `loss.rs`, `jitter.rs`, `policer.rs`, `reorder.rs`, `ecn.rs`, `overtaken.rs` | the parts of impairments |
 //! | `departure.rs` | a packet as it leaves the link, and as it departs behind the impairments |
 //! | `event.rs` | changes at a set time: blackouts, holds, MTU, rate, RTT |
 

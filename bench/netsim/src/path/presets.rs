@@ -123,6 +123,7 @@ pub const PRESETS: &[Preset] = &[
 impl Preset {
     /// Returns the preset with this name.
     ///
+    /// # Errors
     /// Returns an error that lists all presets.
     pub fn named(name: &str) -> Result<&'static Self, Invalid> {
         PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {

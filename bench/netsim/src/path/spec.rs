@@ -186,6 +186,7 @@ impl PathSpec {
 
     /// Returns the path with the options of its preset written out.
     ///
+    /// # Errors
     /// Returns an error if the preset does not exist.
     pub fn expanded(&self) -> Result<Self, Invalid> {
         let Some(preset) = &self.preset else { return Ok(self.clone()) };
@@ -366,6 +367,7 @@ impl Preset {
 impl CheckedPath {
     /// Checks that QUIC connections can complete over the path.
     ///
+    /// # Errors
     /// Returns one line that names the option that prevents connections from completing.
     pub fn carries_quic(&self) -> Result<(), Invalid> {
         for (name, way) in [("loss", &self.down), ("up-loss", &self.up)] {

@@ -6,8 +6,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `discipline.rs` | FIFO queues ([`Queue`]), the type of any queue ([`AnyQueue`]), and kinds of
-//! queues ([`Discipline`]) |
+//! | `discipline.rs` | FIFO queues ([`Queue`]), any queue ([`AnyQueue`]), its kind ([`Discipline`]) |
 //! | `scheduler.rs` | queues that choose which packet goes next ([`Scheduler`]) |
 //! | `options.rs` | parser of `name=value,...` |
 //! | `automatic_red.rs` | RED with automatic parameters, shared by two kinds |

@@ -236,6 +236,7 @@ impl std::fmt::Debug for Relay {
 impl Relay {
     /// Listens for clients of the server at `to`. The relay's time begins now.
     ///
+    /// # Errors
     /// Returns an error if the address is taken, if it does not belong to this host, or if it is
     /// the server's.
     // A relay works in real time, so it reads the wall clock.
@@ -274,6 +275,7 @@ impl Relay {
     /// Also listens at another address, for clients of another server. These clients share the
     /// links.
     ///
+    /// # Errors
     /// Returns an error if the address is taken, if it does not belong to this host, or if it is a
     /// server's.
     pub fn also(mut self, listen: SocketAddr, to: SocketAddr) -> Result<Self, RelayError> {
@@ -327,6 +329,7 @@ impl Relay {
     /// Relays datagrams until `stop` is set or the time `until` is reached. Calls `look` about 20
     /// times a second. Datagrams that are still in transit at the end are lost.
     ///
+    /// # Errors
     /// Returns an error if opening a socket or waiting for sockets fails. Datagrams that cannot be
     /// sent are dropped and counted, as in a network.
     pub fn run(

@@ -135,6 +135,7 @@ impl Executor {
     /// Runs until `future` completes, and returns its output. Unfinished tasks continue in the next
     /// run. The future may borrow, and need not be `Send`.
     ///
+    /// # Errors
     /// Returns the reason for the end of the run if it ended before `future` completed, as
     /// [`Executor::run`] does.
     pub fn block_on<T>(

@@ -72,6 +72,7 @@ pub const MODELS: &[Model] = &[
 impl Model {
     /// Returns the model with this name.
     ///
+    /// # Errors
     /// Returns an error that lists all models.
     pub fn named(name: &str) -> Result<&'static Self, Invalid> {
         MODELS.iter().find(|model| model.name == name).ok_or_else(|| {

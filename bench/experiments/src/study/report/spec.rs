@@ -44,6 +44,7 @@ impl AxisScale {
 impl ReportSpec {
     /// Reads the table and checks it against the axes of the study.
     ///
+    /// # Errors
     /// Returns an error if a field is unknown, or if its value is not the name of an axis or a
     /// measure.
     pub(in crate::study) fn read(

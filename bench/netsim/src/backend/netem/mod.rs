@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `namespace.rs` | unnamed network namespaces, removed by the kernel with their last user |
 //! | `wire.rs` | one link: namespaces of a sender, of a router with the queue, and of a receiver |
-//! | `namespace.rs` | unnamed network namespaces, which the kernel removes with their last user |
+//! | `qdisc.rs` | the queues of the laboratory as qdiscs of tc |
 //! | `error.rs` | reasons why the links are not available |
 //! | `user_mode_linux.rs` | User-Mode Linux, a kernel for machines whose own kernel lacks netem |
 //!
@@ -34,6 +34,7 @@ use wire::Wire;
 
 /// Checks that the kernel has an equivalent of this queue.
 ///
+/// # Errors
 /// Returns an error if the kernel has no equivalent.
 pub fn has(queue: &QueueSpec) -> Result<(), NoQdisc> {
     qdisc::qdiscs(Rate::from_bits_per_sec(100_000_000), queue, Duration::ZERO).map(drop)
