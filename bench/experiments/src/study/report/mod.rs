@@ -6,11 +6,11 @@
 //! | `spec.rs` | the table `[report]` of a study |
 //! | `swept.rs` | the axis over which measures are drawn |
 //! | `measures.rs` | the measure that answers a study |
-//! | `answer.rs` | ranks at each point, and crossings |
+//! | `crossings.rs` | ranks at each point, and crossings |
 //! | `words.rs` | ranks and crossings in sentences |
 //! | `page.rs` | the HTML page |
 
-mod answer;
+mod crossings;
 mod measures;
 mod page;
 mod spec;
@@ -29,7 +29,7 @@ use crate::json::as_json;
 use crate::measures::{MEASURES, Measure};
 use crate::provenance::{SCHEMA, VERSION, stack_versions};
 use crate::stack::Stack;
-use answer::{RankingRecord, answer};
+use crossings::{RankingRecord, answer};
 use words::{of_seeds, sentences};
 
 pub use page::html;

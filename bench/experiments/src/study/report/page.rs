@@ -9,7 +9,7 @@ use fathom_report::{
 };
 use maud::{Markup, html};
 
-use super::answer::{Ranking, answer};
+use super::crossings::{Ranking, answer};
 use super::swept::Swept;
 use super::words::{of_seeds, sentences};
 use crate::measures::Measure;

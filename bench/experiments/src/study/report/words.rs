@@ -3,7 +3,7 @@
 use fathom_metrics::Estimate;
 use fathom_report::{Unit, human};
 
-use super::answer::{Crossing, Key, PointRanking, Ranking};
+use super::crossings::{Crossing, Key, PointRanking, Ranking};
 use super::swept::Swept;
 use crate::measures::{Better, MOST_LEFT_OUT, Measure};
 use crate::study::StudyRunResult;

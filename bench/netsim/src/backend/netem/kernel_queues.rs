@@ -219,11 +219,6 @@ impl Figures {
         let wait = waits.iter().sum::<u64>() as f64 / waits.len() as f64 / 1e6;
         Self { wait, drops: drops as f64 }
     }
-
-    fn add(&mut self, other: Self) {
-        self.wait += other.wait;
-        self.drops += other.drops;
-    }
 }
 
 /// One of the lab's queues, including the packets in the queue and on its link. As in the kernel,
@@ -345,14 +340,6 @@ struct Spread {
     most: Figures,
 }
 
-impl Spread {
-    fn add(&mut self, other: Self) {
-        self.least.add(other.least);
-        self.mean.add(other.mean);
-        self.most.add(other.most);
-    }
-}
-
 /// Returns the figures of the lab's queue over seeds. The drops of a queue depend on its whole
 /// history, and the exact time at which the guest's kernel received a packet is unknown. Each seed
 /// therefore delays the packets by up to 0.2 ms.
@@ -380,6 +367,16 @@ fn ours_over_seeds(queue: &str, passages: &[Passage]) -> Spread {
     }
 }
 
+/// Returns the median; for an even number of values, the mean of the middle two.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
+}
+
+/// If the machine pauses the guest for long, one try may differ although its links carried enough:
+/// FQ-CoDel's wait was once 0.71 of the kernel's in one try, and 0.93 and 0.98 in the next two. The
+/// test therefore fails only if the median ratio of three tries is beyond the tolerance.
+///
 /// Needs `user-mode-linux`, which `make test` installs. Without this program, the test compares
 /// nothing.
 #[test]
@@ -391,10 +388,9 @@ fn simulated_queues_agree_with_kernel_queues() {
     let name = concat!(module_path!(), "::guest_kernel_measures_the_kernel_queues");
     let name = name.split_once("::").unwrap().1;
     let command = ["env", &variable, &test, "--exact", name, "--nocapture"].map(OsStr::new);
-    // Figures of the kernel's queue and of the lab's, summed over tries.
-    let mut sums = vec![(Figures::default(), Spread::default()); runs().len()];
+    // Figures of the kernel's queue and of the lab's in each try.
+    let mut tries = vec![Vec::<(Figures, Spread)>::new(); runs().len()];
     let mut misses = Vec::new();
-    let mut good = 0;
     for _ in 0..TRIES {
         let mut said = Vec::new();
         match run_in_guest(&command, &AtomicBool::new(false), &mut said) {
@@ -422,21 +418,18 @@ fn simulated_queues_agree_with_kernel_queues() {
         if carried < CARRIED || late > LATE {
             continue;
         }
-        good += 1;
         misses.clear();
-        for ((([queue, ours], scenario), passages), sums) in
-            runs().into_iter().zip(by_run.values()).zip(&mut sums)
+        for ((([queue, ours], scenario), passages), tries) in
+            runs().into_iter().zip(by_run.values()).zip(&mut tries)
         {
             let waits: Vec<u64> =
                 passages.iter().filter_map(|p| p.came.map(|came| came - p.sent)).collect();
-            sums.0.add(Figures::of(&waits, passages.len() - waits.len()));
-            sums.1.add(ours_over_seeds(ours, passages));
-            let figure = |of: fn(&Figures) -> f64| {
-                let (kernel, Spread { least, mean, most }) = &*sums;
-                [kernel, least, mean, most].map(|of_sum| of(of_sum) / f64::from(good))
-            };
-            let figures = [figure(|sum| sum.wait), figure(|sum| sum.drops)];
-            let words = figures.map(|[kernel, least, mean, most]| {
+            let kernel = Figures::of(&waits, passages.len() - waits.len());
+            tries.push((kernel, ours_over_seeds(ours, passages)));
+            let figures = [|figures: &Figures| figures.wait, |figures: &Figures| figures.drops];
+            let words = figures.map(|of| {
+                let (kernel, Spread { least, mean, most }) = &tries[tries.len() - 1];
+                let [kernel, least, mean, most] = [kernel, least, mean, most].map(of);
                 format!(
                     "{mean:.1} ({least:.1} to {most:.1}), the kernel's {kernel:.1} ({:.3})",
                     mean / kernel
@@ -453,9 +446,11 @@ fn simulated_queues_agree_with_kernel_queues() {
                 (true, FOUR_FLOWS) => TOLERANCE_OF_FLOW_QUEUES,
                 _ => TOLERANCE,
             };
-            let is_off = |[kernel, least, _, most]: [f64; 4]| {
-                let nearest = kernel.clamp(least, most);
-                (nearest / kernel - 1.0).abs() > tolerance
+            let is_off = |of: fn(&Figures) -> f64| {
+                let ratio = |(kernel, ours): &(Figures, Spread)| {
+                    of(kernel).clamp(of(&ours.least), of(&ours.most)) / of(kernel)
+                };
+                (median(tries.iter().map(ratio).collect()) - 1.0).abs() > tolerance
             };
             if figures.into_iter().any(is_off) {
                 misses.push((queue, SCENARIOS[scenario], words));
