@@ -30,6 +30,7 @@ const LONGEST: usize = 30;
 const LOOKUP: usize = 12;
 
 /// Code of each symbol, in the lower bits.
+#[cfg(test)]
 static CODES: [u32; 257] = codes();
 
 const fn codes() -> [u32; 257] {

@@ -1,7 +1,10 @@
-//! HTTP/3 over any QUIC stack.
+#![doc = include_str!("../README.md")]
 
+pub mod client;
 pub mod control;
+pub mod convert;
 pub mod datagram;
+mod driver;
 pub mod error;
 pub mod fields;
 pub mod frame;
@@ -11,6 +14,12 @@ pub mod message;
 mod noise;
 pub mod priority;
 pub mod qpack;
+pub mod server;
 pub mod settings;
+mod shared;
+pub mod stream;
+pub mod transport;
 pub mod unidirectional;
 pub mod varint;
+
+pub use shared::{Config, Error};

@@ -22,7 +22,7 @@ pub use decoder::{Decoded, Decoder};
 pub use encoder::{Fields, Protocol, encode};
 pub use section::{FieldSection, Limits, decode};
 
-pub(crate) use section::{Line, NO_ENTRY};
+pub(crate) use section::NO_ENTRY;
 pub(crate) use static_table::STATIC_TABLE;
 
 /// Returns an encoded section of literals, for tests.

@@ -38,7 +38,8 @@ impl Table {
         self.evicted + self.entries.len() as u64
     }
 
-    pub(super) fn capacity(&self) -> usize {
+    #[cfg(test)]
+    fn capacity(&self) -> usize {
         self.capacity
     }
 

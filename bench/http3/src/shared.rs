@@ -1,0 +1,245 @@
+//! State that the streams of a connection share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Wake, Waker};
+
+use crate::error::{Code, ProtocolError};
+use crate::message::MessageLimits;
+use crate::qpack::{Cache, Decoder, FieldSection};
+use crate::settings::Settings;
+use crate::transport::{Connection, ConnectionError, StreamError};
+
+/// Configuration of a connection.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// Limits of each message. The limit of a section in bytes is sent in SETTINGS.
+    pub message: MessageLimits,
+    /// Largest number of bytes of the peer's unidirectional streams. Each request permits 256 more
+    /// bytes, up to this number.
+    pub unidirectional_bytes: u64,
+    /// Largest number of the peer's unidirectional streams at a time.
+    pub unidirectional_streams: usize,
+    /// Largest size of the QPACK decoder's dynamic table in bytes.
+    pub qpack_table_capacity: u32,
+    /// Largest number of requests that may wait for the dynamic table.
+    pub qpack_blocked_streams: u16,
+    /// Whether a server accepts extended CONNECT (RFC 9220).
+    pub extended_connect: bool,
+    /// Whether HTTP datagrams are announced (RFC 9297). The stack must support datagrams.
+    pub datagrams: bool,
+}
+
+impl Default for Config {
+    /// No dynamic table, no datagrams, and limits that suit most servers.
+    fn default() -> Self {
+        Self {
+            message: MessageLimits::default(),
+            unidirectional_bytes: 256 << 10,
+            unidirectional_streams: 16,
+            qpack_table_capacity: 0,
+            qpack_blocked_streams: 0,
+            extended_connect: false,
+            datagrams: false,
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            qpack_max_table_capacity: self.qpack_table_capacity.into(),
+            qpack_blocked_streams: self.qpack_blocked_streams.into(),
+            max_field_section_size: Some(self.message.section.bytes),
+            enable_connect_protocol: self.extended_connect,
+            h3_datagram: self.datagrams,
+        }
+    }
+}
+
+/// Reason why an operation on a connection or a stream failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The peer violated the protocol or exceeded a limit of this end.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// The peer reset or stopped the stream.
+    #[error("the peer ended the stream: {0}")]
+    Peer(Code),
+    /// The connection is over.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// The server has sent GOAWAY and does not process the request (RFC 9114 §5.2). The request may
+    /// be sent again on another connection.
+    #[error("the server has sent GOAWAY and accepts no more requests on this connection")]
+    GoAway,
+    /// This end finished, reset or stopped the stream before.
+    #[error("the stream is closed")]
+    Closed,
+    /// The server rejected the 0-RTT data of the request, which may be sent again.
+    #[error("the server rejected 0-RTT data")]
+    ZeroRttRejected,
+}
+
+impl Error {
+    /// Returns the violation of the protocol, if there is one.
+    pub fn protocol(&self) -> Option<&ProtocolError> {
+        match self {
+            Self::Protocol(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Locks a mutex whose data stay consistent if a thread panics.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Largest number of field sections that are kept for reuse.
+const SECTIONS: usize = 64;
+/// Largest memory of a field section that is kept for reuse, in bytes.
+const SECTION_MEMORY: usize = 8 << 10;
+
+/// State that the streams of a connection share.
+pub(crate) struct Shared<C> {
+    pub(crate) connection: C,
+    pub(crate) config: Config,
+    encoder: Mutex<Cache>,
+    /// Field sections for reuse.
+    sections: Mutex<Vec<FieldSection>>,
+    pub(crate) decoder: Mutex<Decoder>,
+    /// Tasks of requests that wait for the dynamic table.
+    pub(crate) blocked: Mutex<Vec<Waker>>,
+    /// Settings of the peer, once they have arrived.
+    pub(crate) settings: OnceLock<Settings>,
+    /// ID in the server's last GOAWAY, or the largest number.
+    goaway: AtomicU64,
+    /// Error for which this end closed the connection.
+    error: OnceLock<ProtocolError>,
+    /// Wakes the task that drives the connection.
+    pub(crate) driver: Arc<Wakeup>,
+}
+
+impl<C: Connection> Shared<C> {
+    pub(crate) fn new(connection: C, config: Config) -> Self {
+        let capacity = config.qpack_table_capacity as usize;
+        let decoder = Decoder::new(capacity, config.qpack_blocked_streams.into());
+        Self {
+            connection,
+            config,
+            encoder: Mutex::default(),
+            sections: Mutex::default(),
+            decoder: Mutex::new(decoder),
+            blocked: Mutex::default(),
+            settings: OnceLock::new(),
+            goaway: AtomicU64::new(u64::MAX),
+            error: OnceLock::new(),
+            driver: Arc::default(),
+        }
+    }
+
+    /// Returns the encoder of HEADERS frames.
+    pub(crate) fn encoder(&self) -> MutexGuard<'_, Cache> {
+        lock(&self.encoder)
+    }
+
+    /// Returns a section with memory of an earlier one, if there is any.
+    pub(crate) fn take_section(&self) -> FieldSection {
+        lock(&self.sections).pop().unwrap_or_default()
+    }
+
+    /// Keeps the memory of a section for reuse.
+    pub(crate) fn return_section(&self, mut section: FieldSection) {
+        if (1..=SECTION_MEMORY).contains(&section.capacity()) {
+            section.clear();
+            let mut sections = lock(&self.sections);
+            if sections.len() < SECTIONS {
+                sections.push(section);
+            }
+        }
+    }
+
+    /// Returns whether requests may use the dynamic table.
+    pub(crate) fn has_table(&self) -> bool {
+        self.config.qpack_table_capacity > 0
+    }
+
+    /// Closes the connection for an error of the peer.
+    #[cold]
+    pub(crate) fn fail(&self, error: &ProtocolError) {
+        if self.error.set(error.clone()).is_ok() {
+            self.connection.close(error.code.0, error.reason.as_bytes());
+            self.driver.wake_by_ref();
+        }
+    }
+
+    /// Returns the error for which this end closed the connection.
+    pub(crate) fn failed(&self) -> Option<&ProtocolError> {
+        self.error.get()
+    }
+
+    /// Returns an error of the transport, or the violation of the protocol that caused it.
+    #[cold]
+    pub(crate) fn connection_error(&self, error: ConnectionError) -> Error {
+        match (self.failed(), error) {
+            (Some(cause), ConnectionError::Local) => cause.clone().into(),
+            (_, error) => error.into(),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn stream_error(&self, error: StreamError) -> Error {
+        match error {
+            StreamError::Peer(code) => Error::Peer(Code(code)),
+            StreamError::Connection(error) => self.connection_error(error),
+            StreamError::Closed => Error::Closed,
+            StreamError::ZeroRttRejected => Error::ZeroRttRejected,
+        }
+    }
+
+    /// Records the ID of a GOAWAY.
+    pub(crate) fn set_goaway(&self, id: u64) {
+        self.goaway.fetch_min(id, Ordering::Relaxed);
+    }
+
+    /// Returns the ID of the last GOAWAY, if there was one.
+    pub(crate) fn goaway(&self) -> Option<u64> {
+        Some(self.goaway.load(Ordering::Relaxed)).filter(|id| *id != u64::MAX)
+    }
+}
+
+/// Records that the driver has something to do, and wakes its task. The task polls far more often
+/// than unidirectional streams have data.
+#[derive(Default)]
+pub(crate) struct Wakeup {
+    woken: AtomicBool,
+    task: Mutex<Option<Waker>>,
+}
+
+impl Wakeup {
+    /// Registers the task. Returns whether it was woken since the last call.
+    pub(crate) fn take(&self, task: &Waker) -> bool {
+        let mut registered = lock(&self.task);
+        if !registered.as_ref().is_some_and(|waker| waker.will_wake(task)) {
+            *registered = Some(task.clone());
+        }
+        self.woken.load(Ordering::Relaxed) && self.woken.swap(false, Ordering::Acquire)
+    }
+}
+
+impl Wake for Wakeup {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        let task = lock(&self.task).clone();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The two halves of a request's stream, at both ends.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+
+use crate::error::{Code, ProtocolError};
+use crate::fields::Found;
+use crate::frame;
+use crate::message::{Event, Message, MessageReader};
+use crate::priority::Priority;
+use crate::qpack::{self, Decoded, FieldSection, Fields};
+use crate::shared::{Error, Shared, lock};
+use crate::transport::{Connection, ReceiveStream as _, SendStream as _};
+
+/// The sending half of a request's stream. Dropping it before [`finish`](Self::finish) resets the
+/// stream, so that a cut message never looks complete.
+///
+/// Cancelling an operation loses no data: the rest of its frame stays in the stream, and the next
+/// operation sends it first.
+pub struct SendStream<C: Connection> {
+    stream: C::SendStream,
+    shared: Arc<Shared<C>>,
+    /// Bytes to write before anything else.
+    pending: [Bytes; 2],
+    state: SendState,
+    /// Code of a reset when the stream is dropped.
+    pub(crate) drop_code: Code,
+}
+
+#[derive(Clone, Debug)]
+enum SendState {
+    Open,
+    Finished,
+    Failed(Box<Error>),
+}
+
+impl<C: Connection> SendStream<C> {
+    #[inline]
+    pub(crate) fn new(stream: C::SendStream, shared: Arc<Shared<C>>, drop_code: Code) -> Self {
+        let pending = [Bytes::new(), Bytes::new()];
+        Self { stream, shared, pending, state: SendState::Open, drop_code }
+    }
+
+    /// Returns the ID of the stream.
+    pub fn id(&self) -> u64 {
+        self.stream.id()
+    }
+
+    /// Sets the priority with which the stack sends the stream.
+    pub fn set_priority(&mut self, priority: Priority) {
+        self.stream.set_priority(priority);
+    }
+
+    /// Sends a header.
+    ///
+    /// # Errors
+    /// Returns an error if the peer has stopped the stream or the connection is over.
+    pub async fn send_head<F: Fields + ?Sized>(&mut self, fields: &F) -> Result<(), Error> {
+        self.flush().await?;
+        self.pending[0] = self.shared.encoder().frame(fields, None);
+        self.flush().await
+    }
+
+    /// Sends a header, a whole body and the end of the stream, with one write.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::send_head`].
+    pub async fn send_message<F: Fields + ?Sized>(
+        &mut self,
+        fields: &F,
+        body: Bytes,
+    ) -> Result<(), Error> {
+        self.flush().await?;
+        let data = Some(body.len()).filter(|length| *length > 0);
+        self.pending = [self.shared.encoder().frame(fields, data), body];
+        self.flush().await?;
+        self.end()
+    }
+
+    /// Sends a part of the body, without a copy.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::send_head`].
+    pub async fn send_data(&mut self, data: Bytes) -> Result<(), Error> {
+        self.flush().await?;
+        if !data.is_empty() {
+            self.pending = [frame::data_header(data.len()), data];
+        }
+        self.flush().await
+    }
+
+    /// Sends trailers. The stream must be finished afterwards.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::send_head`].
+    pub async fn send_trailers<F: Fields + ?Sized>(&mut self, fields: &F) -> Result<(), Error> {
+        self.send_head(fields).await
+    }
+
+    /// Sends the end of the stream.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::send_head`].
+    pub async fn finish(&mut self) -> Result<(), Error> {
+        self.flush().await?;
+        self.end()
+    }
+
+    #[inline]
+    fn end(&mut self) -> Result<(), Error> {
+        match self.stream.finish() {
+            Ok(()) => {
+                self.state = SendState::Finished;
+                Ok(())
+            }
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    #[inline]
+    async fn flush(&mut self) -> Result<(), Error> {
+        poll_fn(|cx| self.poll_flush(cx)).await
+    }
+
+    /// Writes the rest of the last operation.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::send_head`].
+    #[inline]
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        match &self.state {
+            SendState::Open => {}
+            SendState::Finished => return Poll::Ready(Err(Error::Closed)),
+            SendState::Failed(error) => return Poll::Ready(Err((**error).clone())),
+        }
+        while !self.pending.iter().all(Bytes::is_empty) {
+            if let Err(error) = ready!(self.stream.poll_write(cx, &mut self.pending)) {
+                return Poll::Ready(Err(self.fail(error)));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    #[cold]
+    fn fail(&mut self, error: crate::transport::StreamError) -> Error {
+        if let crate::transport::StreamError::Peer(code) = error {
+            // A stopped stream is reset with the code of the peer (RFC 9000 §3.5).
+            self.stream.reset(code);
+        }
+        let error = self.shared.stream_error(error);
+        self.pending = [Bytes::new(), Bytes::new()];
+        self.state = SendState::Failed(Box::new(error.clone()));
+        error
+    }
+
+    /// Resets the stream. The peer no longer gets data that it has not received.
+    pub fn reset(&mut self, code: Code) {
+        if !matches!(self.state, SendState::Failed(_)) {
+            self.stream.reset(code.0);
+            self.pending = [Bytes::new(), Bytes::new()];
+            self.state = SendState::Failed(Box::new(Error::Closed));
+        }
+    }
+
+    /// Waits until the peer has acknowledged all data and the end. Returns the peer's code if it
+    /// stops the stream before.
+    ///
+    /// # Errors
+    /// Returns an error if the connection is over before.
+    pub fn poll_delivered(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Code>, Error>> {
+        let stopped = ready!(self.stream.poll_stopped(cx));
+        Poll::Ready(
+            stopped
+                .map(|code| code.map(Code))
+                .map_err(|error| self.shared.connection_error(error)),
+        )
+    }
+}
+
+impl<C: Connection> Drop for SendStream<C> {
+    #[inline]
+    fn drop(&mut self) {
+        if matches!(self.state, SendState::Open) {
+            let code =
+                if std::thread::panicking() { Code::H3_INTERNAL_ERROR } else { self.drop_code };
+            self.stream.reset(code.0);
+        }
+    }
+}
+
+/// The receiving half of a request's stream. Dropping it before the end stops the stream.
+pub struct ReceiveStream<C: Connection> {
+    stream: C::ReceiveStream,
+    shared: Arc<Shared<C>>,
+    reader: MessageReader,
+    /// Received data that were not parsed.
+    rest: Bytes,
+    head: FieldSection,
+    trailers: FieldSection,
+    state: ReceiveState,
+    /// Code with which the stream is stopped when it is dropped.
+    drop_code: Code,
+}
+
+#[derive(Clone, Debug)]
+enum ReceiveState {
+    Head,
+    Body,
+    Ended,
+    Failed(Box<Error>),
+}
+
+impl<C: Connection> ReceiveStream<C> {
+    #[inline]
+    pub(crate) fn new(
+        stream: C::ReceiveStream,
+        shared: Arc<Shared<C>>,
+        message: Message,
+        drop_code: Code,
+    ) -> Self {
+        Self {
+            stream,
+            reader: MessageReader::new(message, shared.config.message),
+            rest: Bytes::new(),
+            head: shared.take_section(),
+            trailers: FieldSection::new(),
+            state: ReceiveState::Head,
+            drop_code,
+            shared,
+        }
+    }
+
+    /// Returns the ID of the stream.
+    pub fn id(&self) -> u64 {
+        self.stream.id()
+    }
+
+    /// Returns the fields of the header, once [`Self::poll_head`] has returned it.
+    pub fn fields(&self) -> &FieldSection {
+        &self.head
+    }
+
+    /// Returns the trailers, once [`Self::poll_data`] has returned the end of the body. They are
+    /// empty if the message has none.
+    pub fn trailers(&self) -> &FieldSection {
+        &self.trailers
+    }
+
+    /// Returns whether the whole message was read.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.state, ReceiveState::Ended)
+    }
+
+    /// Waits for the next part of the message, and for its end (`None`). The other methods are made
+    /// of this one.
+    ///
+    /// # Errors
+    /// Returns an error if the peer violates the protocol, resets the stream, or if the connection
+    /// is over. After an error of the stream, the stream is stopped.
+    pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Error>> {
+        let section = match &self.state {
+            ReceiveState::Head => &mut self.head,
+            ReceiveState::Body => &mut self.trailers,
+            ReceiveState::Ended => return Poll::Ready(Ok(None)),
+            ReceiveState::Failed(error) => return Poll::Ready(Err((**error).clone())),
+        };
+        loop {
+            let shared = &self.shared;
+            let next = if shared.has_table() {
+                let id = self.stream.id();
+                let mut decoder = lock(&shared.decoder);
+                let next = self.reader.next(&mut self.rest, section, |payload, limits, section| {
+                    decoder.decode(id, payload, limits, section)
+                });
+                if !decoder.instructions().is_empty() {
+                    std::task::Wake::wake_by_ref(&shared.driver);
+                }
+                if let Ok(Some(Event::Blocked(_))) = next {
+                    lock(&shared.blocked).push(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                next
+            } else {
+                self.reader.next(&mut self.rest, section, |payload, limits, section| {
+                    qpack::decode(payload, limits, section).map(|()| Decoded::Whole)
+                })
+            };
+            match next {
+                Ok(Some(event)) => {
+                    if matches!(event, Event::Head(_)) {
+                        self.state = ReceiveState::Body;
+                    }
+                    return Poll::Ready(Ok(Some(event)));
+                }
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Err(self.violated(error))),
+            }
+            match ready!(self.stream.poll_chunk(cx)) {
+                Ok(Some(chunk)) => self.rest = chunk,
+                Ok(None) => {
+                    return Poll::Ready(match self.reader.end() {
+                        Ok(()) => {
+                            self.state = ReceiveState::Ended;
+                            Ok(None)
+                        }
+                        Err(error) => Err(self.violated(error)),
+                    });
+                }
+                Err(error) => {
+                    let error = self.shared.stream_error(error);
+                    return Poll::Ready(Err(self.fail(error)));
+                }
+            }
+        }
+    }
+
+    /// Waits for the header, which is then in [`Self::fields`]. Interim responses are skipped.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::poll_event`].
+    #[inline]
+    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Found, Error>> {
+        loop {
+            match ready!(self.poll_event(cx))? {
+                Some(Event::Head(found)) => return Poll::Ready(Ok(found)),
+                Some(Event::Interim(_)) => {}
+                // The header comes first, and only once.
+                _ => return Poll::Ready(Err(Error::Closed)),
+            }
+        }
+    }
+
+    /// Waits for a part of the body, which is not a copy, or for the end of the message (`None`).
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::poll_event`].
+    #[inline]
+    pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Error>> {
+        loop {
+            match ready!(self.poll_event(cx))? {
+                Some(Event::Data(data)) => return Poll::Ready(Ok(Some(data))),
+                None => return Poll::Ready(Ok(None)),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Waits for the header, like [`Self::poll_head`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::poll_event`].
+    #[inline]
+    pub async fn head(&mut self) -> Result<Found, Error> {
+        poll_fn(|cx| self.poll_head(cx)).await
+    }
+
+    /// Waits for a part of the body, like [`Self::poll_data`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::poll_event`].
+    #[inline]
+    pub async fn data(&mut self) -> Result<Option<Bytes>, Error> {
+        poll_fn(|cx| self.poll_data(cx)).await
+    }
+
+    /// Ends reading for a violation of the protocol.
+    #[cold]
+    fn violated(&mut self, error: ProtocolError) -> Error {
+        if error.ends_connection() {
+            self.shared.fail(&error);
+        } else {
+            self.stream.stop(error.code.0);
+        }
+        self.fail(error.into())
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        self.rest = Bytes::new();
+        self.cancel_section();
+        self.state = ReceiveState::Failed(Box::new(error.clone()));
+        error
+    }
+
+    /// Tells the peer's encoder that sections of this stream are not read (RFC 9204 §2.2.2.2).
+    fn cancel_section(&self) {
+        if self.shared.has_table() {
+            lock(&self.shared.decoder).cancel(self.stream.id());
+            std::task::Wake::wake_by_ref(&self.shared.driver);
+        }
+    }
+
+    /// Asks the peer to stop sending. The rest of the message is not read.
+    pub fn stop(&mut self, code: Code) {
+        if matches!(self.state, ReceiveState::Head | ReceiveState::Body) {
+            self.stream.stop(code.0);
+            self.fail(Error::Closed);
+        }
+    }
+}
+
+impl<C: Connection> Drop for ReceiveStream<C> {
+    #[inline]
+    fn drop(&mut self) {
+        if matches!(self.state, ReceiveState::Head | ReceiveState::Body) {
+            self.stream.stop(self.drop_code.0);
+            self.cancel_section();
+        }
+        self.shared.return_section(std::mem::take(&mut self.head));
+    }
+}
