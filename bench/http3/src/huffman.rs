@@ -177,7 +177,6 @@ fn decode_into(mut rest: &[u8], out: &mut [u8]) -> Result<usize, Invalid> {
     // Bits that were read and not decoded, at the upper end.
     let (mut window, mut bits, mut written) = (0_u64, 0_usize, 0);
     loop {
-        // Fill the window to at least 32 bits, or with the end of the string.
         if let Some((word, _)) = rest.split_first_chunk::<8>() {
             // The bits of the last, incomplete byte are read again by the next fill, which does not
             // change them.
@@ -193,55 +192,36 @@ fn decode_into(mut rest: &[u8], out: &mut [u8]) -> Result<usize, Invalid> {
                 bits += 8;
                 rest = after;
             }
-            if bits < LONGEST {
-                // The string is followed by ones, like the beginning of EOS.
-                return decode_end(window | u64::MAX >> bits, bits, out, written);
-            }
         }
-        while bits >= LOOKUP {
+        loop {
             let entry = DECODER[(window >> (64 - LOOKUP)) as usize];
-            if entry.first == 0 {
-                if bits < LONGEST {
-                    break;
-                }
-                let (symbol, length) = long_code((window >> 32) as u32).ok_or(Invalid)?;
-                out[written] = symbol;
-                written += 1;
-                window <<= length;
-                bits -= length;
-                continue;
+            let both = usize::from(entry.both);
+            if both > bits || both == 0 {
+                break;
             }
             out[written..written + 2].copy_from_slice(&entry.symbols);
             written += 1 + usize::from(entry.both > entry.first);
-            window <<= entry.both;
-            bits -= usize::from(entry.both);
+            window <<= both;
+            bits -= both;
         }
-    }
-}
-
-/// Decodes the last codes of a string, whose `bits` bits are followed by ones.
-#[inline]
-fn decode_end(
-    mut window: u64,
-    mut bits: usize,
-    out: &mut [u8],
-    mut written: usize,
-) -> Result<usize, Invalid> {
-    loop {
+        if bits < LONGEST && !rest.is_empty() {
+            continue;
+        }
+        // The rest is padding: the beginning of EOS, which is all ones (RFC 7541 §5.2).
+        if bits < 8 && rest.is_empty() && window >= !(u64::MAX >> bits) {
+            return Ok(written);
+        }
         let entry = DECODER[(window >> (64 - LOOKUP)) as usize];
         let (symbol, length) = match entry.first {
-            // EOS does not fit into the remaining bits.
-            0 => long_code((window >> 32) as u32).unwrap_or((0, LONGEST)),
-            length => (entry.symbols[0], usize::from(length)),
+            0 => long_code((window >> 32) as u32).ok_or(Invalid)?,
+            first => (entry.symbols[0], usize::from(first)),
         };
         if length > bits {
-            // The rest is padding: the beginning of EOS, which is all ones (RFC 7541 §5.2).
-            let padding = bits < 8 && window == u64::MAX;
-            return if padding { Ok(written) } else { Err(Invalid) };
+            return Err(Invalid);
         }
         out[written] = symbol;
         written += 1;
-        window = window << length | ((1 << length) - 1);
+        window <<= length;
         bits -= length;
     }
 }

@@ -14,6 +14,7 @@ pub mod message;
 mod noise;
 pub mod priority;
 pub mod qpack;
+pub mod repeated;
 pub mod server;
 pub mod settings;
 mod shared;

@@ -5,7 +5,7 @@ use bytes::{Buf, Bytes};
 use crate::error::{Code, Kind, ProtocolError};
 use crate::fields::{self, ContentLength, Found, Section};
 use crate::frame::{self, Header, HeaderReader};
-use crate::qpack::{Decoded, FieldSection, Limits};
+use crate::qpack::{self, FieldSection, Limits};
 
 /// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,29 @@ pub enum Event {
     /// A field section needs entries of the dynamic table. Continue once the decoder has this
     /// number of insertions.
     Blocked(u64),
+}
+
+/// Result of reading a field section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The section is decoded and well-formed.
+    Fields(Found),
+    /// The section needs this number of insertions into the dynamic table.
+    Blocked(u64),
+}
+
+/// Decodes and checks a field section of a peer without a dynamic table.
+///
+/// # Errors
+/// Returns the errors of [`qpack::decode`] and [`fields::check`].
+pub fn read_section(
+    kind: Section,
+    payload: &[u8],
+    limits: Limits,
+    section: &mut FieldSection,
+) -> Result<Read, ProtocolError> {
+    qpack::decode(payload, limits, section)?;
+    fields::check(kind, section).map(Read::Fields)
 }
 
 /// Frames that may come next on the stream.
@@ -114,8 +137,20 @@ impl MessageReader {
         }
     }
 
-    /// Returns the next event, or `None` once all of `input` is used up. `decode` decodes a field
-    /// section; [`qpack::decode`](crate::qpack::decode) serves peers without a dynamic table.
+    /// Returns to the start of another stream, and keeps the limits and the memory.
+    pub(crate) fn restart(&mut self, message: Message) {
+        self.message = message;
+        self.left = self.limits.overhead;
+        self.expected = Expected::Head;
+        self.position = Position::Header;
+        self.header = HeaderReader::default();
+        self.collected = Vec::new();
+        self.declared = None;
+        self.body = 0;
+    }
+
+    /// Returns the next event, or `None` once all of `input` is used up. `read` decodes and checks a
+    /// field section; [`read_section`] serves peers without a dynamic table.
     ///
     /// # Errors
     /// Returns the error of the peer. The stream must not be read any further.
@@ -124,7 +159,7 @@ impl MessageReader {
         &mut self,
         input: &mut Bytes,
         section: &mut FieldSection,
-        mut decode: impl FnMut(&[u8], Limits, &mut FieldSection) -> Result<Decoded, ProtocolError>,
+        mut read: impl FnMut(Section, &[u8], &mut FieldSection) -> Result<Read, ProtocolError>,
     ) -> Result<Option<Event>, ProtocolError> {
         loop {
             match self.position {
@@ -139,15 +174,18 @@ impl MessageReader {
                         self.collect(input, length);
                         return Ok(None);
                     }
-                    if let Decoded::Blocked(required) =
-                        decode(&input[..length], self.limits.section, section)?
-                    {
-                        self.collected = input.split_to(length).to_vec();
-                        self.position = Position::Blocked;
-                        return Ok(Some(Event::Blocked(required)));
+                    let kind = self.section_kind();
+                    match read(kind, &input[..length], section)? {
+                        Read::Fields(found) => {
+                            input.advance(length);
+                            return self.section(kind, found).map(Some);
+                        }
+                        Read::Blocked(required) => {
+                            self.collected = input.split_to(length).to_vec();
+                            self.position = Position::Blocked;
+                            return Ok(Some(Event::Blocked(required)));
+                        }
                     }
-                    input.advance(length);
-                    return self.section(section).map(Some);
                 }
                 Position::Data(left) => {
                     if input.is_empty() {
@@ -183,13 +221,15 @@ impl MessageReader {
                     self.position = Position::Blocked;
                 }
                 Position::Blocked => {
-                    let limits = self.limits.section;
-                    if let Decoded::Blocked(required) = decode(&self.collected, limits, section)? {
-                        return Ok(Some(Event::Blocked(required)));
+                    let kind = self.section_kind();
+                    match read(kind, &self.collected, section)? {
+                        Read::Blocked(required) => return Ok(Some(Event::Blocked(required))),
+                        Read::Fields(found) => {
+                            self.collected = Vec::new();
+                            self.position = Position::Header;
+                            return self.section(kind, found).map(Some);
+                        }
                     }
-                    self.collected = Vec::new();
-                    self.position = Position::Header;
-                    return self.section(section).map(Some);
                 }
             }
         }
@@ -300,16 +340,18 @@ impl MessageReader {
         }
     }
 
-    /// Handles a complete field section.
-    fn section(&mut self, section: &FieldSection) -> Result<Event, ProtocolError> {
-        let kind = match (self.expected, self.message) {
+    fn section_kind(&self) -> Section {
+        match (self.expected, self.message) {
             (Expected::Head, Message::Request { extended_connect }) => {
                 Section::Request { extended_connect }
             }
             (Expected::Head, Message::Response { .. }) => Section::Response,
             _ => Section::Trailers,
-        };
-        let found = fields::check(kind, section)?;
+        }
+    }
+
+    /// Handles a complete field section.
+    fn section(&mut self, kind: Section, found: Found) -> Result<Event, ProtocolError> {
         if kind == Section::Trailers {
             self.expected = Expected::Nothing;
             self.check_length(true)?;
@@ -410,8 +452,8 @@ mod tests {
         for chunk in chunks {
             let mut input = Bytes::copy_from_slice(chunk);
             loop {
-                let next = reader.next(&mut input, &mut section, |payload, limits, section| {
-                    qpack::decode(payload, limits, section).map(|()| Decoded::Whole)
+                let next = reader.next(&mut input, &mut section, |kind, payload, section| {
+                    read_section(kind, payload, LIMITS.section, section)
                 });
                 assert!(reader.collected.len() as u64 <= LIMITS.overhead);
                 match next {
@@ -471,8 +513,8 @@ mod tests {
         let whole = input.clone();
         let (mut reader, mut section) = (MessageReader::new(REQUEST, LIMITS), FieldSection::new());
         let mut next = || {
-            reader.next(&mut input, &mut section, |payload, limits, section| {
-                qpack::decode(payload, limits, section).map(|()| Decoded::Whole)
+            reader.next(&mut input, &mut section, |kind, payload, section| {
+                read_section(kind, payload, LIMITS.section, section)
             })
         };
         assert!(matches!(next(), Ok(Some(Event::Head(_)))));
@@ -595,21 +637,37 @@ mod tests {
 
     #[test]
     fn blocked_sections_continue_after_the_insertion() {
-        let mut decoder = qpack::Decoder::new(220, 1);
-        let section = b"\x02\x80\xd1\xd7\x50\x01a\xc1\x10"; // A post-base reference to entry 0.
-        let section = [&section[..1], &[0], &section[2..]].concat();
-        let mut input = Bytes::from([frame(frame::HEADERS, &section), b"\0\x01x".to_vec()].concat());
-        let (mut reader, mut fields) = (MessageReader::new(REQUEST, LIMITS), FieldSection::new());
-        let mut next = |decoder: &mut qpack::Decoder, fields: &mut FieldSection| {
-            reader.next(&mut input, fields, |payload, limits, section| {
-                decoder.decode(0, payload, limits, section)
-            })
-        };
-        assert_eq!(next(&mut decoder, &mut fields), Ok(Some(Event::Blocked(1))));
-        assert_eq!(next(&mut decoder, &mut fields), Ok(Some(Event::Blocked(1))));
-        decoder.encoder_stream(b"\x3f\xbd\x01\x41a\x01b").unwrap();
-        // The base is 1, so a post-base index is out of range; an index relative to it is not.
-        assert!(next(&mut decoder, &mut fields).is_err());
+        // A required insert count of 1 and a base of 1; entry 0 is relative index 0.
+        let section = b"\x02\x00\xd1\xd7\x50\x01a\xc1\x80";
+        let stream = [frame(frame::HEADERS, section), b"\0\x01x".to_vec()].concat();
+        for chunk in [1, 5, 100] {
+            let mut decoder = qpack::Decoder::new(220, 1);
+            let mut reader = MessageReader::new(REQUEST, LIMITS);
+            let (mut fields, mut seen) = (FieldSection::new(), Vec::new());
+            for chunk in stream.chunks(chunk) {
+                let mut input = Bytes::copy_from_slice(chunk);
+                while let Some(event) = reader
+                    .next(&mut input, &mut fields, |kind, payload, section| {
+                        let decoded = decoder.decode(0, payload, LIMITS.section, section)?;
+                        match decoded {
+                            qpack::Decoded::Whole => fields::check(kind, section).map(Read::Fields),
+                            qpack::Decoded::Blocked(required) => Ok(Read::Blocked(required)),
+                        }
+                    })
+                    .unwrap()
+                {
+                    if event == Event::Blocked(1) {
+                        decoder.encoder_stream(b"\x3f\xbd\x01\x41a\x01b").unwrap();
+                    }
+                    seen.push(event);
+                }
+            }
+            assert_eq!(reader.end(), Ok(()));
+            assert_eq!(seen[0], Event::Blocked(1));
+            assert!(matches!(seen[1], Event::Head(_)));
+            assert_eq!(seen[2], Event::Data(Bytes::from_static(b"x")));
+            assert_eq!(fields.get(b"a"), Some(&b"b"[..]));
+        }
     }
 
     #[test]

@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Wake, Waker};
 
+use bytes::Bytes;
+
 use crate::error::{Code, ProtocolError};
-use crate::message::MessageLimits;
+use crate::message::{Message, MessageLimits, MessageReader};
 use crate::qpack::{Cache, Decoder, FieldSection};
+use crate::repeated::Repeated;
 use crate::settings::Settings;
 use crate::transport::{Connection, ConnectionError, StreamError};
 
@@ -98,18 +101,30 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Largest number of field sections that are kept for reuse.
-const SECTIONS: usize = 64;
+/// Largest number of inboxes that are kept for reuse.
+const INBOXES: usize = 64;
 /// Largest memory of a field section that is kept for reuse, in bytes.
 const SECTION_MEMORY: usize = 8 << 10;
+
+/// State of reading one message. Boxed and reused, so that streams are small and cost no
+/// allocation.
+pub(crate) struct Inbox {
+    pub(crate) reader: MessageReader,
+    /// Received data that were not parsed.
+    pub(crate) rest: Bytes,
+    pub(crate) head: FieldSection,
+    pub(crate) trailers: FieldSection,
+}
 
 /// State that the streams of a connection share.
 pub(crate) struct Shared<C> {
     pub(crate) connection: C,
     pub(crate) config: Config,
     encoder: Mutex<Cache>,
-    /// Field sections for reuse.
-    sections: Mutex<Vec<FieldSection>>,
+    /// Field sections of the peer that repeat.
+    pub(crate) repeated: Mutex<Repeated>,
+    /// States for reuse.
+    inboxes: Mutex<Vec<Box<Inbox>>>,
     pub(crate) decoder: Mutex<Decoder>,
     /// Tasks of requests that wait for the dynamic table.
     pub(crate) blocked: Mutex<Vec<Waker>>,
@@ -131,7 +146,8 @@ impl<C: Connection> Shared<C> {
             connection,
             config,
             encoder: Mutex::default(),
-            sections: Mutex::default(),
+            repeated: Mutex::default(),
+            inboxes: Mutex::default(),
             decoder: Mutex::new(decoder),
             blocked: Mutex::default(),
             settings: OnceLock::new(),
@@ -146,19 +162,38 @@ impl<C: Connection> Shared<C> {
         lock(&self.encoder)
     }
 
-    /// Returns a section with memory of an earlier one, if there is any.
-    pub(crate) fn take_section(&self) -> FieldSection {
-        lock(&self.sections).pop().unwrap_or_default()
+    /// Returns a state for reading a message, one that was returned if there is any.
+    #[inline]
+    pub(crate) fn take_inbox(&self, message: Message) -> Box<Inbox> {
+        let inbox = lock(&self.inboxes).pop();
+        match inbox {
+            Some(mut inbox) => {
+                inbox.reader.restart(message);
+                inbox
+            }
+            None => Box::new(Inbox {
+                reader: MessageReader::new(message, self.config.message),
+                rest: Bytes::new(),
+                head: FieldSection::new(),
+                trailers: FieldSection::new(),
+            }),
+        }
     }
 
-    /// Keeps the memory of a section for reuse.
-    pub(crate) fn return_section(&self, mut section: FieldSection) {
-        if (1..=SECTION_MEMORY).contains(&section.capacity()) {
-            section.clear();
-            let mut sections = lock(&self.sections);
-            if sections.len() < SECTIONS {
-                sections.push(section);
-            }
+    /// Keeps a state for reuse, unless its memory is large.
+    #[inline]
+    pub(crate) fn return_inbox(&self, mut inbox: Box<Inbox>) {
+        if inbox.head.capacity() + inbox.trailers.capacity() > SECTION_MEMORY {
+            return;
+        }
+        inbox.head.clear();
+        inbox.trailers.clear();
+        if !inbox.rest.is_empty() {
+            inbox.rest = Bytes::new();
+        }
+        let mut inboxes = lock(&self.inboxes);
+        if inboxes.len() < INBOXES {
+            inboxes.push(inbox);
         }
     }
 

@@ -7,12 +7,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 
 use crate::error::{Code, ProtocolError};
-use crate::fields::Found;
+use crate::fields::{self, Found};
 use crate::frame;
-use crate::message::{Event, Message, MessageReader};
+use crate::message::{Event, Message, Read};
 use crate::priority::Priority;
-use crate::qpack::{self, Decoded, FieldSection, Fields};
-use crate::shared::{Error, Shared, lock};
+use crate::qpack::{Decoded, FieldSection, Fields};
+use crate::shared::{Error, Inbox, Shared, lock};
 use crate::transport::{Connection, ReceiveStream as _, SendStream as _};
 
 /// The sending half of a request's stream. Dropping it before [`finish`](Self::finish) resets the
@@ -195,11 +195,8 @@ impl<C: Connection> Drop for SendStream<C> {
 pub struct ReceiveStream<C: Connection> {
     stream: C::ReceiveStream,
     shared: Arc<Shared<C>>,
-    reader: MessageReader,
-    /// Received data that were not parsed.
-    rest: Bytes,
-    head: FieldSection,
-    trailers: FieldSection,
+    /// `None` only while the stream is dropped.
+    inbox: Option<Box<Inbox>>,
     state: ReceiveState,
     /// Code with which the stream is stopped when it is dropped.
     drop_code: Code,
@@ -223,10 +220,7 @@ impl<C: Connection> ReceiveStream<C> {
     ) -> Self {
         Self {
             stream,
-            reader: MessageReader::new(message, shared.config.message),
-            rest: Bytes::new(),
-            head: shared.take_section(),
-            trailers: FieldSection::new(),
+            inbox: Some(shared.take_inbox(message)),
             state: ReceiveState::Head,
             drop_code,
             shared,
@@ -240,13 +234,13 @@ impl<C: Connection> ReceiveStream<C> {
 
     /// Returns the fields of the header, once [`Self::poll_head`] has returned it.
     pub fn fields(&self) -> &FieldSection {
-        &self.head
+        self.inbox.as_ref().map_or(const { &FieldSection::new() }, |inbox| &inbox.head)
     }
 
     /// Returns the trailers, once [`Self::poll_data`] has returned the end of the body. They are
     /// empty if the message has none.
     pub fn trailers(&self) -> &FieldSection {
-        &self.trailers
+        self.inbox.as_ref().map_or(const { &FieldSection::new() }, |inbox| &inbox.trailers)
     }
 
     /// Returns whether the whole message was read.
@@ -261,19 +255,25 @@ impl<C: Connection> ReceiveStream<C> {
     /// Returns an error if the peer violates the protocol, resets the stream, or if the connection
     /// is over. After an error of the stream, the stream is stopped.
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Error>> {
+        let Some(inbox) = &mut self.inbox else { return Poll::Ready(Err(Error::Closed)) };
+        let Inbox { reader, rest, head, trailers } = &mut **inbox;
         let section = match &self.state {
-            ReceiveState::Head => &mut self.head,
-            ReceiveState::Body => &mut self.trailers,
+            ReceiveState::Head => head,
+            ReceiveState::Body => trailers,
             ReceiveState::Ended => return Poll::Ready(Ok(None)),
             ReceiveState::Failed(error) => return Poll::Ready(Err((**error).clone())),
         };
         loop {
             let shared = &self.shared;
+            let limits = shared.config.message.section;
             let next = if shared.has_table() {
                 let id = self.stream.id();
                 let mut decoder = lock(&shared.decoder);
-                let next = self.reader.next(&mut self.rest, section, |payload, limits, section| {
-                    decoder.decode(id, payload, limits, section)
+                let next = reader.next(rest, section, |kind, payload, section| {
+                    Ok(match decoder.decode(id, payload, limits, section)? {
+                        Decoded::Whole => Read::Fields(fields::check(kind, section)?),
+                        Decoded::Blocked(required) => Read::Blocked(required),
+                    })
                 });
                 if !decoder.instructions().is_empty() {
                     std::task::Wake::wake_by_ref(&shared.driver);
@@ -284,8 +284,8 @@ impl<C: Connection> ReceiveStream<C> {
                 }
                 next
             } else {
-                self.reader.next(&mut self.rest, section, |payload, limits, section| {
-                    qpack::decode(payload, limits, section).map(|()| Decoded::Whole)
+                reader.next(rest, section, |kind, payload, section| {
+                    lock(&shared.repeated).read(kind, payload, limits, section)
                 })
             };
             match next {
@@ -299,9 +299,9 @@ impl<C: Connection> ReceiveStream<C> {
                 Err(error) => return Poll::Ready(Err(self.violated(error))),
             }
             match ready!(self.stream.poll_chunk(cx)) {
-                Ok(Some(chunk)) => self.rest = chunk,
+                Ok(Some(chunk)) => *rest = chunk,
                 Ok(None) => {
-                    return Poll::Ready(match self.reader.end() {
+                    return Poll::Ready(match reader.end() {
                         Ok(()) => {
                             self.state = ReceiveState::Ended;
                             Ok(None)
@@ -378,7 +378,9 @@ impl<C: Connection> ReceiveStream<C> {
     }
 
     fn fail(&mut self, error: Error) -> Error {
-        self.rest = Bytes::new();
+        if let Some(inbox) = &mut self.inbox {
+            inbox.rest = Bytes::new();
+        }
         self.cancel_section();
         self.state = ReceiveState::Failed(Box::new(error.clone()));
         error
@@ -408,6 +410,8 @@ impl<C: Connection> Drop for ReceiveStream<C> {
             self.stream.stop(self.drop_code.0);
             self.cancel_section();
         }
-        self.shared.return_section(std::mem::take(&mut self.head));
+        if let Some(inbox) = self.inbox.take() {
+            self.shared.return_inbox(inbox);
+        }
     }
 }

@@ -19,6 +19,8 @@ const FRAME_HEADER: usize = 9;
 #[derive(Debug, Default)]
 pub struct Cache {
     slots: [Slot; SLOTS],
+    /// Slot of the last section, which is the most likely one.
+    last: usize,
     /// Buffer in which a section is encoded.
     scratch: Vec<u8>,
     /// Buffer of frames that are not kept.
@@ -45,8 +47,13 @@ impl Cache {
     /// Returns the HEADERS frame of a section. With `data`, the header of a DATA frame of this
     /// length follows, so that a small message is one piece and its body.
     pub fn frame<F: Fields + ?Sized>(&mut self, fields: &F, data: Option<usize>) -> Bytes {
+        let last = &self.slots[self.last];
+        if matches(&last.key, fields, data) {
+            return last.frame.clone();
+        }
         let print = fingerprint(fields, data);
-        let slot = &mut self.slots[(print >> 60) as usize % SLOTS];
+        self.last = (print >> 60) as usize % SLOTS;
+        let slot = &mut self.slots[self.last];
         if slot.kept == print && matches(&slot.key, fields, data) {
             return slot.frame.clone();
         }
@@ -69,6 +76,8 @@ impl Cache {
                 slot.frame = Bytes::copy_from_slice(frame);
                 return slot.frame.clone();
             }
+            // The key is incomplete.
+            slot.key.clear();
             slot.kept = 0;
         }
         slot.seen = print;

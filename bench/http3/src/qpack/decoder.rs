@@ -1,6 +1,6 @@
 //! A decoder with a dynamic table (RFC 9204 §2.2, §4.3, §4.4).
 
-use super::section::{FieldSection, Limits, Reader, Reference, decode, lines, undecodable};
+use super::section::{Fault, FieldSection, Limits, Reader, Reference, decode, lines};
 use super::static_table::STATIC_TABLE;
 use super::table::Table;
 use super::integer;
@@ -156,11 +156,11 @@ impl Decoder {
         } else {
             required.checked_add(delta)
         };
-        let base = base.ok_or_else(|| undecodable("a field section has a negative base"))?;
+        let base = base.ok_or(Fault::Base)?;
         if required > self.table.inserted() {
             if !self.blocked.contains(&stream) {
                 if self.blocked.len() >= self.max_blocked {
-                    return Err(undecodable("more streams are blocked than the settings permit"));
+                    return Err(Fault::Blocked.into());
                 }
                 self.blocked.push(stream);
             }
@@ -176,23 +176,22 @@ impl Decoder {
     }
 
     /// Returns the required insert count from its encoded form (§4.5.1.1).
-    fn required(&self, encoded: u64) -> Result<u64, ProtocolError> {
-        let error = || undecodable("a field section has an invalid required insert count");
+    fn required(&self, encoded: u64) -> Result<u64, Fault> {
         if encoded == 0 {
             return Ok(0);
         }
         let most_entries = (self.max_capacity / 32) as u64;
         let full_range = 2 * most_entries;
         if encoded > full_range {
-            return Err(error());
+            return Err(Fault::InsertCount);
         }
         let max_value = self.table.inserted() + most_entries;
         let max_wrapped = max_value / full_range * full_range;
         let mut required = max_wrapped + encoded - 1;
         if required > max_value {
-            required = required.checked_sub(full_range).ok_or_else(error)?;
+            required = required.checked_sub(full_range).ok_or(Fault::InsertCount)?;
         }
-        if required == 0 { Err(error()) } else { Ok(required) }
+        if required == 0 { Err(Fault::InsertCount) } else { Ok(required) }
     }
 
     /// Abandons a stream whose sections will not be read (§4.4.2).

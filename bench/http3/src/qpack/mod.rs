@@ -29,7 +29,7 @@ pub(crate) use static_table::STATIC_TABLE;
 #[cfg(test)]
 pub(crate) fn section_of_literals(fields: &[(&[u8], &[u8])], coded: bool) -> Vec<u8> {
     let mut to = vec![0, 0];
-    let mut string = |prefix: u32, flags: u8, text: &[u8], to: &mut Vec<u8>| {
+    let string = |prefix: u32, flags: u8, text: &[u8], to: &mut Vec<u8>| {
         let mut bytes = text.to_vec();
         if coded {
             bytes.clear();

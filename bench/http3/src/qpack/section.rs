@@ -89,9 +89,23 @@ impl FieldSection {
         self.size = 0;
     }
 
+    /// Becomes equal to `other`, in the present memory.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.text.clear();
+        self.text.extend_from_slice(&other.text);
+        self.lines.clear();
+        self.lines.extend_from_slice(&other.lines);
+        self.size = other.size;
+    }
+
     /// Returns the number of bytes of memory the section takes.
     pub(crate) fn capacity(&self) -> usize {
         self.text.capacity() + self.lines.capacity() * size_of::<Line>()
+    }
+
+    /// Returns all names and values that are not in the static table.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
     }
 
     pub(crate) fn lines(&self) -> &[Line] {
@@ -116,7 +130,7 @@ impl FieldSection {
         (entry, whole): (u8, bool),
         (start, name): (usize, usize),
         limits: Limits,
-    ) -> Result<(), ProtocolError> {
+    ) -> Result<(), Fault> {
         // The text of a section is limited to less than 4 GiB by `limits`, see `decode`.
         let value = (self.text.len() - start - name) as u32;
         let line = Line { entry, whole, start: start as u32, name: name as u32, value };
@@ -127,7 +141,7 @@ impl FieldSection {
         };
         self.size += (self.text.len() - start + in_table) as u64 + OVERHEAD;
         if self.size > limits.bytes || self.lines.len() >= limits.fields {
-            return Err(too_large(limits));
+            return Err(Fault::TooLarge(limits));
         }
         self.lines.push(line);
         Ok(())
@@ -142,14 +156,40 @@ fn too_large(limits: Limits) -> ProtocolError {
     ))
 }
 
-/// Returns the error of a section that cannot be decoded, which ends the connection.
-#[cold]
-pub(super) fn undecodable(reason: &'static str) -> ProtocolError {
-    ProtocolError::connection(Code::QPACK_DECOMPRESSION_FAILED, reason)
+/// Reason why a section cannot be decoded. Smaller than [`ProtocolError`], so that it is returned in
+/// registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Cut,
+    Integer,
+    Huffman,
+    NoTable,
+    StaticEntry,
+    DynamicEntry,
+    InsertCount,
+    Base,
+    Blocked,
+    TooLarge(Limits),
 }
 
-const CUT: &str = "a field section ends within a field";
-const NO_TABLE: &str = "a field section refers to the dynamic table, which is empty";
+impl From<Fault> for ProtocolError {
+    #[cold]
+    fn from(fault: Fault) -> Self {
+        let reason = match fault {
+            Fault::Cut => "a field section ends within a field",
+            Fault::Integer => "an integer of a field section is too large",
+            Fault::Huffman => "a field section has an invalid Huffman string",
+            Fault::NoTable => "a field section refers to the dynamic table, which is empty",
+            Fault::StaticEntry => "a field section refers to an unknown static entry",
+            Fault::DynamicEntry => "a field section refers to an unknown dynamic entry",
+            Fault::InsertCount => "a field section has an invalid required insert count",
+            Fault::Base => "a field section has a negative base",
+            Fault::Blocked => "more streams are blocked than the settings permit",
+            Fault::TooLarge(limits) => return too_large(limits),
+        };
+        ProtocolError::connection(Code::QPACK_DECOMPRESSION_FAILED, reason)
+    }
+}
 
 /// The dynamic table as one section refers to it.
 #[derive(Clone, Copy)]
@@ -173,19 +213,19 @@ pub fn decode(
 ) -> Result<(), ProtocolError> {
     // The prefix of nearly all sections: no required insert count, and no base.
     if let [0, 0, rest @ ..] = payload {
-        return lines(rest, None, limits, section);
+        return Ok(lines(rest, None, limits, section)?);
     }
     let mut reader = Reader { rest: payload };
     if reader.integer(8)? != 0 {
-        return Err(undecodable(NO_TABLE));
+        return Err(Fault::NoTable.into());
     }
     // The base has no use without a dynamic table. A negative one would lie before the first entry
     // (RFC 9204 §4.5.1.2).
     if reader.first()? & 0x80 != 0 {
-        return Err(undecodable("a field section has a negative base"));
+        return Err(Fault::Base.into());
     }
     reader.integer(7)?;
-    lines(reader.rest, None, limits, section)
+    Ok(lines(reader.rest, None, limits, section)?)
 }
 
 /// Reader of the representations of a field section.
@@ -195,37 +235,34 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     #[inline]
-    pub(super) fn first(&self) -> Result<u8, ProtocolError> {
-        self.rest.first().copied().ok_or_else(|| undecodable(CUT))
+    pub(super) fn first(&self) -> Result<u8, Fault> {
+        self.rest.first().copied().ok_or(Fault::Cut)
     }
 
-    #[inline]
-    pub(super) fn integer(&mut self, prefix: u32) -> Result<u64, ProtocolError> {
+    #[inline(always)]
+    pub(super) fn integer(&mut self, prefix: u32) -> Result<u64, Fault> {
         match integer::read(self.rest, prefix) {
             Ok(Some((value, size))) => {
                 self.rest = &self.rest[size..];
                 Ok(value)
             }
-            Ok(None) => Err(undecodable(CUT)),
-            Err(integer::TooLarge) => {
-                Err(undecodable("an integer of a field section is too large"))
-            }
+            Ok(None) => Err(Fault::Cut),
+            Err(integer::TooLarge) => Err(Fault::Integer),
         }
     }
 
     /// Reads a string literal (§4.1.2) and appends it to `text`. The bit before the prefix of the
     /// length tells whether the string is Huffman-coded.
     #[inline]
-    fn string(&mut self, prefix: u32, text: &mut Vec<u8>) -> Result<(), ProtocolError> {
+    fn string(&mut self, prefix: u32, text: &mut Vec<u8>) -> Result<(), Fault> {
         let coded = self.first()? & 1 << prefix != 0;
         let length = self.integer(prefix)?;
-        let length = usize::try_from(length).map_err(|_| undecodable(CUT))?;
+        let length = usize::try_from(length).map_err(|_| Fault::Cut)?;
         let (string, rest) =
-            self.rest.split_at_checked(length).ok_or_else(|| undecodable(CUT))?;
+            self.rest.split_at_checked(length).ok_or(Fault::Cut)?;
         self.rest = rest;
         if coded {
-            huffman::decode(string, text)
-                .map_err(|_| undecodable("a field section has an invalid Huffman string"))
+            huffman::decode(string, text).map_err(|huffman::Invalid| Fault::Huffman)
         } else {
             text.extend_from_slice(string);
             Ok(())
@@ -234,11 +271,11 @@ impl<'a> Reader<'a> {
 
     /// Reads an index into the static table.
     #[inline]
-    fn entry(&mut self, prefix: u32) -> Result<u8, ProtocolError> {
+    fn entry(&mut self, prefix: u32) -> Result<u8, Fault> {
         let index = self.integer(prefix)?;
         match u8::try_from(index) {
             Ok(index) if usize::from(index) < STATIC_TABLE.len() => Ok(index),
-            _ => Err(undecodable("a field section refers to an unknown entry of the static table")),
+            _ => Err(Fault::StaticEntry),
         }
     }
 }
@@ -249,12 +286,12 @@ pub(super) fn lines(
     reference: Option<Reference<'_>>,
     limits: Limits,
     section: &mut FieldSection,
-) -> Result<(), ProtocolError> {
+) -> Result<(), Fault> {
     section.clear();
     // Positions in the text have 32 bits.
     let limits = Limits { bytes: limits.bytes.min(1 << 30), ..limits };
     if payload.len() > 1 << 30 {
-        return Err(too_large(limits));
+        return Err(Fault::TooLarge(limits));
     }
     let mut reader = Reader { rest: payload };
     while let Some(first) = reader.rest.first() {
@@ -280,7 +317,7 @@ pub(super) fn lines(
             }
             // The other representations refer to the dynamic table.
             first => {
-                let Some(reference) = reference else { return Err(undecodable(NO_TABLE)) };
+                let Some(reference) = reference else { return Err(Fault::NoTable) };
                 let name = dynamic_line(first, &mut reader, reference, &mut section.text)?;
                 section.push((NO_ENTRY, false), (start, name), limits)?;
             }
@@ -296,7 +333,7 @@ fn dynamic_line(
     reader: &mut Reader<'_>,
     reference: Reference<'_>,
     text: &mut Vec<u8>,
-) -> Result<usize, ProtocolError> {
+) -> Result<usize, Fault> {
     let Reference { table, required, base } = reference;
     let start = text.len();
     let (prefix, post_base, whole) = match first {
@@ -315,7 +352,7 @@ fn dynamic_line(
     };
     let entry = absolute.filter(|absolute| *absolute < required).and_then(|at| table.get(at));
     let Some((name, value)) = entry else {
-        return Err(undecodable("a field section refers to an unknown entry of the dynamic table"));
+        return Err(Fault::DynamicEntry);
     };
     text.extend_from_slice(name);
     let name = text.len() - start;
