@@ -168,20 +168,21 @@ impl<C: Connection> Driver<C> {
                 Poll::Ready(_) => return Ok(peer_streams.end(&state)?),
             };
             let mut decoder = lock(&shared.decoder);
-            let read = peer_streams.receive(&mut state, data, &mut decoder, |event| match event {
-                // Sent once, which the parser checks.
-                ControlEvent::Settings(settings) => _ = shared.settings.set(settings),
-                ControlEvent::GoAway(id) => shared.set_goaway(id),
-                ControlEvent::PriorityUpdate { stream, priority } => {
-                    // Only the last update of a stream matters (RFC 9218 §7).
-                    updates.retain(|(before, _)| *before != stream);
-                    if updates.len() >= UPDATES {
-                        updates.pop_front();
+            let read =
+                peer_streams.receive(&mut state, data, &mut decoder, |event| match event {
+                    // Sent once, which the parser checks.
+                    ControlEvent::Settings(settings) => _ = shared.settings.set(settings),
+                    ControlEvent::GoAway(id) => shared.set_goaway(id),
+                    ControlEvent::PriorityUpdate { stream, priority } => {
+                        // Only the last update of a stream matters (RFC 9218 §7).
+                        updates.retain(|(before, _)| *before != stream);
+                        if updates.len() >= UPDATES {
+                            updates.pop_front();
+                        }
+                        updates.push_back((stream, priority));
                     }
-                    updates.push_back((stream, priority));
-                }
-                ControlEvent::MaxPushId(_) => {}
-            })?;
+                    ControlEvent::MaxPushId(_) => {}
+                })?;
             drop(decoder);
             if shared.has_table() {
                 for task in std::mem::take(&mut *lock(&shared.blocked)) {

@@ -96,7 +96,7 @@ fn has_control_character(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks::<8>();
     let suspicious = words.iter().fold(0, |found, word| {
         let word = u64::from_le_bytes(*word);
-        found | less(word, 0x20) | less(word ^ ONES * 0x7f, 1)
+        found | less(word, 0x20) | less(word ^ (ONES * 0x7f), 1)
     });
     // HTAB is rare, so it takes the slow path.
     rest.iter().any(is_control) || (suspicious != 0 && text.iter().any(is_control))
@@ -104,9 +104,9 @@ fn has_control_character(text: &[u8]) -> bool {
 
 #[cold]
 fn control_character<T>(section: &FieldSection) -> Result<T, ProtocolError> {
-    let faulty = section.iter().find(|(name, value)| {
-        has_control_character(name) || has_control_character(value)
-    });
+    let faulty = section
+        .iter()
+        .find(|(name, value)| has_control_character(name) || has_control_character(value));
     let name = faulty.map(|(name, _)| shown(name)).unwrap_or_default();
     malformed(format!("the field '{name}' has a control character"))
 }
@@ -514,21 +514,12 @@ mod tests {
             &[("x-any", "tab\tand\u{e9}")],
             &[("x-empty", "")],
         ] {
-            assert_eq!(
-                checked(REQUEST, &get_with(more)),
-                Ok(Found::default()),
-                "{more:?}"
-            );
+            assert_eq!(checked(REQUEST, &get_with(more)), Ok(Found::default()), "{more:?}");
         }
         let without =
             [(":scheme", "http"), (":path", "/"), (":method", "GET"), ("host", "[::1]:443")];
-        assert!(
-            checked(REQUEST, &without).is_ok(),
-            "host stands for :authority, in any order"
-        );
-        assert!(
-            checked(REQUEST, &[(":method", "CONNECT"), (":authority", "a:1")]).is_ok()
-        );
+        assert!(checked(REQUEST, &without).is_ok(), "host stands for :authority, in any order");
+        assert!(checked(REQUEST, &[(":method", "CONNECT"), (":authority", "a:1")]).is_ok());
         let options =
             [(":method", "OPTIONS"), (":scheme", "https"), (":authority", "a"), (":path", "*")];
         assert!(checked(REQUEST, &options).is_ok());
@@ -542,8 +533,7 @@ mod tests {
             (&["+7"], ContentLength::Invalid),
             (&["7, 7"], ContentLength::Invalid),
             (&["99999999999999999999999"], ContentLength::Invalid),
-        ]
-        {
+        ] {
             let fields: Vec<_> = values.iter().map(|value| ("content-length", *value)).collect();
             let found = checked(REQUEST, &get_with(&fields)).unwrap();
             assert_eq!(found.content_length, length, "{values:?}");
@@ -599,7 +589,12 @@ mod tests {
             (vec![], "':method' is missing"),
         ] {
             match checked(REQUEST, &fields) {
-                Err(ProtocolError { kind: Kind::Malformed, scope: Scope::Stream, reason: found, .. }) => {
+                Err(ProtocolError {
+                    kind: Kind::Malformed,
+                    scope: Scope::Stream,
+                    reason: found,
+                    ..
+                }) => {
                     assert!(found.contains(reason), "{fields:?}: {found}")
                 }
                 other => panic!("{fields:?}: {other:?}"),

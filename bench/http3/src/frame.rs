@@ -85,7 +85,7 @@ impl HeaderReader {
             input.advance(header.size);
             return Some(header);
         }
-        self.read_cut(input)
+        if input.is_empty() { None } else { self.read_cut(input) }
     }
 
     #[cold]

@@ -230,8 +230,7 @@ fn decode_into(mut rest: &[u8], out: &mut [u8]) -> Result<usize, Invalid> {
 /// for EOS. The code is longer than a lookup.
 #[cold]
 fn long_code(next: u32) -> Option<(u8, usize)> {
-    for bits in LOOKUP + 1..=LONGEST {
-        let length = &LONG_CODES[bits];
+    for (bits, length) in LONG_CODES.iter().enumerate().skip(LOOKUP + 1) {
         if u64::from(next) < length.end {
             let number = (next - length.first) >> (32 - bits);
             let symbol = *SYMBOLS.get(length.symbols + number as usize)?;

@@ -525,8 +525,7 @@ mod tests {
     #[test]
     fn streams_that_end_within_a_frame_close_the_connection() {
         let trailers = headers(&[("a", "b")]);
-        let stream =
-            [get(&[]), frame(frame::DATA, b"abc"), frame(0x21, b"xyz"), trailers].concat();
+        let stream = [get(&[]), frame(frame::DATA, b"abc"), frame(0x21, b"xyz"), trailers].concat();
         assert_eq!(of(REQUEST, &stream).1, Ok(()));
         let mut whole = 0;
         for end in 1..stream.len() {
@@ -621,7 +620,8 @@ mod tests {
         let head = get(&[("content-length", "3")]);
         assert_eq!(announced(&head, frame::DATA, 1 << 40), Kind::ContentLength);
         // A body of any length is permitted without a content-length.
-        let (seen, end) = of(REQUEST, &[&get(&[])[..], b"\0\xff\xff\xff\xff\xff\xff\xff\xff"].concat());
+        let (seen, end) =
+            of(REQUEST, &[&get(&[])[..], b"\0\xff\xff\xff\xff\xff\xff\xff\xff"].concat());
         assert_eq!((seen.len(), end.unwrap_err().code), (1, Code::H3_FRAME_ERROR));
     }
 

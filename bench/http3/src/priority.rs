@@ -110,9 +110,9 @@ impl<'a> Parser<'a> {
         if !matches!(self.rest.first()?, b'a'..=b'z' | b'*') {
             return None;
         }
-        Some(self.take_while(|byte| {
-            matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b'*')
-        }))
+        Some(self.take_while(
+            |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b'*'),
+        ))
     }
 
     fn parameters(&mut self) -> Option<()> {
@@ -241,8 +241,24 @@ mod tests {
     #[test]
     fn invalid_dictionaries_are_refused() {
         for value in [
-            "u=", "U=1", "u=1,", "u=1,,i", "u=1 i", "=1", "u=1;", "u=?2", "u=\"a", "u=(1", "u=--1",
-            "u=1.", "u=1.1234", "u=1234567890123456", "u=:a", "u=(1\"a\")", "u=\u{e9}", "\t",
+            "u=",
+            "U=1",
+            "u=1,",
+            "u=1,,i",
+            "u=1 i",
+            "=1",
+            "u=1;",
+            "u=?2",
+            "u=\"a",
+            "u=(1",
+            "u=--1",
+            "u=1.",
+            "u=1.1234",
+            "u=1234567890123456",
+            "u=:a",
+            "u=(1\"a\")",
+            "u=\u{e9}",
+            "\t",
         ] {
             assert_eq!(Priority::parse(value.as_bytes()), None, "{value}");
         }

@@ -18,7 +18,7 @@ use crate::qpack::{FieldSection, Fields};
 use crate::settings::Settings;
 use crate::shared::{Config, Error, Shared};
 use crate::stream::{ReceiveStream, SendStream};
-use crate::transport::{self, Incoming as _, SendStream as _, ReceiveStream as _};
+use crate::transport::{self, Incoming as _, ReceiveStream as _, SendStream as _};
 
 /// A server's connection. Dropping it closes the connection of the stack, so keep it until the last
 /// response is delivered.
@@ -82,7 +82,9 @@ impl<C: transport::Connection> Connection<C> {
             self.next = self.next.max(id + 4);
             self.driver.on_request();
             let shared = &self.driver.shared;
-            return Poll::Ready(Ok(Some(Event::Request(RequestStream::new(send, receive, shared)))));
+            return Poll::Ready(Ok(Some(Event::Request(RequestStream::new(
+                send, receive, shared,
+            )))));
         }
     }
 
@@ -154,8 +156,7 @@ impl<C: transport::Connection> RequestStream<C> {
     fn new(send: C::SendStream, receive: C::ReceiveStream, shared: &Arc<Shared<C>>) -> Self {
         let message = Message::Request { extended_connect: shared.config.extended_connect };
         // A server may stop a request that it does not need (RFC 9114 §4.1).
-        let receive =
-            ReceiveStream::new(receive, Arc::clone(shared), message, Code::H3_NO_ERROR);
+        let receive = ReceiveStream::new(receive, Arc::clone(shared), message, Code::H3_NO_ERROR);
         // Until the header arrives, the request was not processed.
         let send = SendStream::new(send, Arc::clone(shared), Code::H3_REQUEST_REJECTED);
         Self { send, receive }

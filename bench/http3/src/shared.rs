@@ -123,7 +123,8 @@ pub(crate) struct Shared<C> {
     encoder: Mutex<Cache>,
     /// Field sections of the peer that repeat.
     pub(crate) repeated: Mutex<Repeated>,
-    /// States for reuse.
+    /// States for reuse, boxed because their boxes move into streams.
+    #[allow(clippy::vec_box)]
     inboxes: Mutex<Vec<Box<Inbox>>>,
     pub(crate) decoder: Mutex<Decoder>,
     /// Tasks of requests that wait for the dynamic table.

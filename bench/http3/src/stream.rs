@@ -59,7 +59,7 @@ impl<C: Connection> SendStream<C> {
     /// # Errors
     /// Returns an error if the peer has stopped the stream or the connection is over.
     pub async fn send_head<F: Fields + ?Sized>(&mut self, fields: &F) -> Result<(), Error> {
-        self.flush().await?;
+        self.flush_rest().await?;
         self.pending[0] = self.shared.encoder().frame(fields, None);
         self.flush().await
     }
@@ -73,7 +73,7 @@ impl<C: Connection> SendStream<C> {
         fields: &F,
         body: Bytes,
     ) -> Result<(), Error> {
-        self.flush().await?;
+        self.flush_rest().await?;
         let data = Some(body.len()).filter(|length| *length > 0);
         self.pending = [self.shared.encoder().frame(fields, data), body];
         self.flush().await?;
@@ -85,7 +85,7 @@ impl<C: Connection> SendStream<C> {
     /// # Errors
     /// Returns the errors of [`Self::send_head`].
     pub async fn send_data(&mut self, data: Bytes) -> Result<(), Error> {
-        self.flush().await?;
+        self.flush_rest().await?;
         if !data.is_empty() {
             self.pending = [frame::data_header(data.len()), data];
         }
@@ -118,6 +118,12 @@ impl<C: Connection> SendStream<C> {
             }
             Err(error) => Err(self.fail(error)),
         }
+    }
+
+    /// Writes the rest of an operation that was cancelled, which is rare.
+    #[inline]
+    async fn flush_rest(&mut self) -> Result<(), Error> {
+        if self.pending.iter().all(Bytes::is_empty) { Ok(()) } else { self.flush().await }
     }
 
     #[inline]
@@ -173,9 +179,7 @@ impl<C: Connection> SendStream<C> {
     pub fn poll_delivered(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Code>, Error>> {
         let stopped = ready!(self.stream.poll_stopped(cx));
         Poll::Ready(
-            stopped
-                .map(|code| code.map(Code))
-                .map_err(|error| self.shared.connection_error(error)),
+            stopped.map(|code| code.map(Code)).map_err(|error| self.shared.connection_error(error)),
         )
     }
 }

@@ -162,10 +162,7 @@ pub trait SendStream: Send + 'static {
     fn set_priority(&mut self, priority: Priority);
     /// Waits until the peer has acknowledged all data and the end (`None`), or has stopped the
     /// stream with a code.
-    fn poll_stopped(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<u64>, ConnectionError>>;
+    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, ConnectionError>>;
 }
 
 /// The receiving half of a stream.

@@ -1,1 +1,6 @@
+//! Servers and clients over a connection in memory.
 
+mod allocations;
+mod connections;
+mod memory;
+mod violations;

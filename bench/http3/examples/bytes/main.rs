@@ -1,7 +1,8 @@
-//! Compares this crate with `h3`: `bytes ours|http|h3|floor REQUESTS`.
+//! Compares this crate with `h3`: `bytes ours|varied|http|h3|floor REQUESTS`.
 //!
 //! A server and a client of `GET /bytes/1000` exchange requests on one connection over loopback, 32
-//! at a time, in one thread. `ours` uses the fields as they are, `http` uses messages of the `http`
+//! at a time, in one thread. `ours` uses the fields as they are. In `varied`, a field of each request
+//! and of each response differs from all before, so that no section repeats. `http` uses messages of the `http`
 //! crate, like `h3`, and `floor` exchanges the same number of bytes on bare streams.
 //!
 //! To count instructions for each request, run with two numbers of requests under
@@ -50,12 +51,16 @@ fn main() -> Result<(), AnyError> {
         let stats = client.clone();
         match &*kind {
             "ours" => {
-                tokio::spawn(serve_ours(server, false));
-                request_ours(client, requests, false).await?;
+                tokio::spawn(serve_ours(server, Fields::Same));
+                request_ours(client, requests, Fields::Same).await?;
+            }
+            "varied" => {
+                tokio::spawn(serve_ours(server, Fields::Varied));
+                request_ours(client, requests, Fields::Varied).await?;
             }
             "http" => {
-                tokio::spawn(serve_ours(server, true));
-                request_ours(client, requests, true).await?;
+                tokio::spawn(serve_ours(server, Fields::Http));
+                request_ours(client, requests, Fields::Http).await?;
             }
             "h3" => {
                 tokio::spawn(serve_h3(server));
@@ -65,7 +70,7 @@ fn main() -> Result<(), AnyError> {
                 tokio::spawn(serve_floor(server));
                 request_floor(client, requests).await?;
             }
-            _ => return Err("the first argument is one of ours, http, h3, floor".into()),
+            _ => return Err("the first argument is one of ours, varied, http, h3, floor".into()),
         }
         let stats = stats.stats();
         println!("{} datagrams sent, {} received", stats.udp_tx.datagrams, stats.udp_rx.datagrams);
@@ -111,7 +116,7 @@ async fn connect() -> Result<(quinn::Connection, quinn::Connection), AnyError> {
 /// Runs `request` this many times, [`IN_FLIGHT`] at a time.
 async fn repeat<F>(
     requests: usize,
-    mut worker: impl FnMut(usize) -> F,
+    mut worker: impl FnMut(usize, usize) -> F,
 ) -> Result<(), AnyError>
 where
     F: Future<Output = Result<(), AnyError>> + Send + 'static,
@@ -119,7 +124,7 @@ where
     let workers: Vec<_> = (0..IN_FLIGHT)
         .map(|number| {
             let share = requests / IN_FLIGHT + usize::from(number < requests % IN_FLIGHT);
-            tokio::spawn(worker(share))
+            tokio::spawn(worker(number, share))
         })
         .collect();
     for worker in workers {
@@ -136,27 +141,49 @@ fn path_length(path: &str) -> Option<usize> {
     path.strip_prefix("/bytes/")?.parse().ok()
 }
 
-async fn serve_ours(connection: quinn::Connection, http: bool) -> Result<(), AnyError> {
+/// Fields of requests and responses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fields {
+    /// The same in each message.
+    Same,
+    /// One differs in each message.
+    Varied,
+    /// As a message of the `http` crate.
+    Http,
+}
+
+async fn serve_ours(connection: quinn::Connection, fields: Fields) -> Result<(), AnyError> {
     let mut connection =
         server::Connection::new(adapter::Connection(connection), Config::default());
     while let Some(mut request) = connection.accept().await? {
         tokio::spawn(async move {
             request.head().await?;
-            if http {
+            if fields == Fields::Http {
                 let message = request.request()?;
                 let length = path_length(message.uri().path()).ok_or("a wrong path")?;
                 while request.receiver().data().await?.is_some() {}
                 request.respond(&response(), Bytes::from_static(&BODY[..length])).await?;
             } else {
                 let path = request.fields().get(b":path").unwrap_or_default();
-                let length = path_length(std::str::from_utf8(path)?).ok_or("a wrong path")?;
+                let path = std::str::from_utf8(path)?.split('?').next().unwrap_or_default();
+                let length = path_length(path).ok_or("a wrong path")?;
                 while request.receiver().data().await?.is_some() {}
-                request.respond(&RESPONSE, Bytes::from_static(&BODY[..length])).await?;
+                let mut response = RESPONSE;
+                let date = (fields == Fields::Varied).then(|| varied(request.id(), " GMT"));
+                if let Some(date) = &date {
+                    response[3].1 = date;
+                }
+                request.respond(&response, Bytes::from_static(&BODY[..length])).await?;
             }
             Ok::<_, AnyError>(())
         });
     }
     Ok(())
+}
+
+/// Returns a text that depends on the stream, as long as a date or a path.
+fn varied(stream: u64, end: &str) -> String {
+    format!("{stream:025}{end}")
 }
 
 fn response() -> http::Response<()> {
@@ -177,23 +204,30 @@ fn request() -> http::Request<()> {
 async fn request_ours(
     connection: quinn::Connection,
     requests: usize,
-    http: bool,
+    fields: Fields,
 ) -> Result<(), AnyError> {
     let connection = adapter::Connection(connection);
     let (mut connection, sender) = client::Connection::new(connection, Config::default());
     tokio::spawn(async move { std::future::poll_fn(|cx| connection.poll_close(cx)).await });
-    repeat(requests, |share| {
+    repeat(requests, |number, share| {
         let mut sender = sender.clone();
         async move {
-            for _ in 0..share {
-                let mut stream = if http {
-                    sender.send(&request(), Bytes::new()).await?
-                } else {
-                    sender.send(&REQUEST, Bytes::new()).await?
+            for sent in 0..share {
+                let mut stream = match fields {
+                    Fields::Same => sender.send(&REQUEST, Bytes::new()).await?,
+                    Fields::Http => sender.send(&request(), Bytes::new()).await?,
+                    Fields::Varied => {
+                        let path = format!("/bytes/1000?{:09}", number << 24 | sent);
+                        let mut request = REQUEST;
+                        request[3].1 = &path;
+                        sender.send(&request, Bytes::new()).await?
+                    }
                 };
                 let head = stream.head().await?;
-                let status =
-                    if http { stream.response()?.status().as_u16() } else { head.status };
+                let status = match fields {
+                    Fields::Http => stream.response()?.status().as_u16(),
+                    _ => head.status,
+                };
                 let mut bytes = 0;
                 while let Some(data) = stream.data().await? {
                     bytes += data.len();
@@ -208,10 +242,8 @@ async fn request_ours(
 
 async fn serve_h3(connection: quinn::Connection) -> Result<(), AnyError> {
     let connection = h3_quinn::Connection::new(connection);
-    let mut connection = h3::server::builder()
-        .send_grease(false)
-        .build::<_, Bytes>(connection)
-        .await?;
+    let mut connection =
+        h3::server::builder().send_grease(false).build::<_, Bytes>(connection).await?;
     while let Some(resolver) = connection.accept().await? {
         tokio::spawn(async move {
             let (request, mut stream) = resolver.resolve_request().await?;
@@ -231,7 +263,7 @@ async fn request_h3(connection: quinn::Connection, requests: usize) -> Result<()
     let (mut connection, sender) =
         h3::client::builder().send_grease(false).build::<_, _, Bytes>(connection).await?;
     tokio::spawn(async move { std::future::poll_fn(|cx| connection.poll_close(cx)).await });
-    repeat(requests, |share| {
+    repeat(requests, |_, share| {
         let mut sender = sender.clone();
         async move {
             for _ in 0..share {
@@ -270,7 +302,7 @@ async fn serve_floor(connection: quinn::Connection) -> Result<(), AnyError> {
 }
 
 async fn request_floor(connection: quinn::Connection, requests: usize) -> Result<(), AnyError> {
-    repeat(requests, |share| {
+    repeat(requests, |_, share| {
         let connection = connection.clone();
         async move {
             for _ in 0..share {

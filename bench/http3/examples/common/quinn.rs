@@ -7,9 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use fathom_http3::priority::Priority;
-use fathom_http3::transport::{
-    self, Accepted, ConnectionError, DatagramError, StreamError,
-};
+use fathom_http3::transport::{self, Accepted, ConnectionError, DatagramError, StreamError};
 use futures_util::stream::{self, Stream};
 use quinn::VarInt;
 
@@ -21,7 +19,7 @@ type Halves = (quinn::SendStream, quinn::RecvStream);
 
 /// A connection of quinn.
 #[derive(Clone)]
-pub struct Connection(pub quinn::Connection);
+pub(crate) struct Connection(pub(crate) quinn::Connection);
 
 fn connection_error(error: quinn::ConnectionError) -> ConnectionError {
     match error {
@@ -81,7 +79,7 @@ impl transport::Connection for Connection {
     }
 }
 
-pub struct Incoming {
+pub(crate) struct Incoming {
     bidirectional: Waits<Result<Halves, quinn::ConnectionError>>,
     unidirectional: Waits<Result<quinn::RecvStream, quinn::ConnectionError>>,
     datagrams: Waits<Result<Bytes, quinn::ConnectionError>>,
@@ -115,7 +113,7 @@ impl transport::Incoming<Connection> for Incoming {
     }
 }
 
-pub struct Opener {
+pub(crate) struct Opener {
     connection: quinn::Connection,
     /// Waits that began before, because the peer's limit permitted no stream.
     bidirectional: Option<Wait<Result<Halves, quinn::ConnectionError>>>,
@@ -170,7 +168,7 @@ fn halves((send, receive): Halves) -> (SendStream, ReceiveStream) {
     (SendStream::new(send), ReceiveStream(receive))
 }
 
-pub struct SendStream {
+pub(crate) struct SendStream {
     stream: quinn::SendStream,
     stopped: Option<Wait<Result<Option<VarInt>, quinn::StoppedError>>>,
 }
@@ -214,10 +212,7 @@ impl transport::SendStream for SendStream {
         let _ = self.stream.set_priority(level);
     }
 
-    fn poll_stopped(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<u64>, ConnectionError>> {
+    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, ConnectionError>> {
         let stream = &self.stream;
         let stopped = self.stopped.get_or_insert_with(|| Box::pin(stream.stopped()));
         Poll::Ready(match ready!(stopped.as_mut().poll(cx)) {
@@ -228,7 +223,7 @@ impl transport::SendStream for SendStream {
     }
 }
 
-pub struct ReceiveStream(quinn::RecvStream);
+pub(crate) struct ReceiveStream(quinn::RecvStream);
 
 impl transport::ReceiveStream for ReceiveStream {
     fn id(&self) -> u64 {

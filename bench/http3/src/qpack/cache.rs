@@ -116,7 +116,8 @@ fn matches<F: Fields + ?Sized>(key: &[u8], fields: &F, data: Option<usize>) -> b
     u64::from_le_bytes(*head) == data.map_or(0, |length| length as u64 + 1)
         && fields.all(|name, value| {
             let Some(([a, b, c, d], after)) = rest.split_first_chunk::<4>() else { return false };
-            let lengths = (u16::from_le_bytes([*a, *b]).into(), u16::from_le_bytes([*c, *d]).into());
+            let lengths =
+                (u16::from_le_bytes([*a, *b]).into(), u16::from_le_bytes([*c, *d]).into());
             if lengths != (name.len(), value.len()) {
                 return false;
             }

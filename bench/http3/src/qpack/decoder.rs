@@ -1,9 +1,9 @@
 //! A decoder with a dynamic table (RFC 9204 §2.2, §4.3, §4.4).
 
+use super::integer;
 use super::section::{Fault, FieldSection, Limits, Reader, Reference, decode, lines};
 use super::static_table::STATIC_TABLE;
 use super::table::Table;
-use super::integer;
 use crate::error::{Code, ProtocolError};
 use crate::huffman;
 
@@ -115,7 +115,8 @@ impl Decoder {
             // Duplicate (§4.3.4).
             Some(_) => {
                 let Some(index) = reader.integer(5)? else { return Ok(None) };
-                let entry = self.relative(index).map(|(name, value)| (name.to_vec(), value.to_vec()));
+                let entry =
+                    self.relative(index).map(|(name, value)| (name.to_vec(), value.to_vec()));
                 let (name, value) =
                     entry.ok_or_else(|| invalid("a duplicate refers to no entry"))?;
                 self.table.insert(&name, &value)
@@ -239,8 +240,7 @@ impl Instruction<'_> {
         self.rest = rest;
         let mut text = Vec::new();
         if coded {
-            huffman::decode(string, &mut text)
-                .map_err(|_| invalid("an invalid Huffman string"))?;
+            huffman::decode(string, &mut text).map_err(|_| invalid("an invalid Huffman string"))?;
         } else {
             text.extend_from_slice(string);
         }
@@ -379,9 +379,8 @@ mod tests {
         let mut decoder = Decoder::new(220, 1);
         decoder.encoder_stream(&bytes("3fbd01 c001 61 c101 62")).unwrap();
         for hex in ["0300 82", "0381 12", "0200 80 10", "0202 80", "ff00 80", "0383 80"] {
-            let error = decoder
-                .decode(0, &bytes(hex), LIMITS, &mut FieldSection::new())
-                .expect_err(hex);
+            let error =
+                decoder.decode(0, &bytes(hex), LIMITS, &mut FieldSection::new()).expect_err(hex);
             assert_eq!(error.code, Code::QPACK_DECOMPRESSION_FAILED, "{hex}");
         }
     }

@@ -258,8 +258,7 @@ impl<'a> Reader<'a> {
         let coded = self.first()? & 1 << prefix != 0;
         let length = self.integer(prefix)?;
         let length = usize::try_from(length).map_err(|_| Fault::Cut)?;
-        let (string, rest) =
-            self.rest.split_at_checked(length).ok_or(Fault::Cut)?;
+        let (string, rest) = self.rest.split_at_checked(length).ok_or(Fault::Cut)?;
         self.rest = rest;
         if coded {
             huffman::decode(string, text).map_err(|huffman::Invalid| Fault::Huffman)
