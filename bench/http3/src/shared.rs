@@ -203,6 +203,21 @@ impl<C: Connection> Shared<C> {
         self.config.qpack_table_capacity > 0
     }
 
+    /// Registers the task of a request that waits for the dynamic table.
+    #[cold]
+    pub(crate) fn wait_for_table(&self, task: &Waker) {
+        let mut blocked = lock(&self.blocked);
+        if blocked.iter().any(|waker| waker.will_wake(task)) {
+            return;
+        }
+        // Some are of requests that were abandoned. The others register again.
+        let full = blocked.len() > usize::from(self.config.qpack_blocked_streams);
+        let before = if full { std::mem::take(&mut *blocked) } else { Vec::new() };
+        blocked.push(task.clone());
+        drop(blocked);
+        before.into_iter().for_each(Waker::wake);
+    }
+
     /// Closes the connection for an error of the peer.
     #[cold]
     pub(crate) fn fail(&self, error: &ProtocolError) {

@@ -283,7 +283,7 @@ impl<C: Connection> ReceiveStream<C> {
                     std::task::Wake::wake_by_ref(&shared.driver);
                 }
                 if let Ok(Some(Event::Blocked(_))) = next {
-                    lock(&shared.blocked).push(cx.waker().clone());
+                    shared.wait_for_table(cx.waker());
                     return Poll::Pending;
                 }
                 next
