@@ -15,7 +15,7 @@ use crate::{Failure, output};
   fathom new-controller mine --fathom ~/src/fathom
 
 Creates own/NAME in the clone: a small controller to start from, its tests, a
-fathom program that includes the controller, and a README with the steps to a
+program fathom that includes the controller, and a README with the steps to a
 scorecard. Git ignores the folder, so make it a repository of its own.")]
 pub(crate) struct Args {
     /// The controller's name: lower-case letters, digits and hyphens, beginning with a letter.

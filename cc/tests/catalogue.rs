@@ -67,7 +67,7 @@ fn controller_spec_errors_suggest_a_fix() {
     );
     assert_eq!(
         error("sync:signal=echo"),
-        "'echo' is not a value of option 'signal' of 'sync'; it takes one-way | rtt | either"
+        "'echo' is not a value of option 'signal' of 'sync'; the option takes one-way | rtt | either"
     );
     assert_eq!(
         error("sync:cut=round,cut=round"),

@@ -325,7 +325,7 @@ mod tests {
             (of(|s| s.classes[0].path.loss = Some("200%".into())), "path.loss: "),
             (of(|s| s.classes[0].path = PathSpec::default()), "path: no path is given"),
             (of(|s| s.controllers = vec![s.current.clone()]), "is the only controller"),
-            (of(|s| s.current = "native:speed".into()), "no controller 'speed'"),
+            (of(|s| s.current = "native:speed".into()), "no native controller 'speed'"),
             (of(|s| s.workload = "objects:many".into()), "workload"),
             (of(|s| s.seeds = 0), "seeds: 0"),
         ] {

@@ -99,7 +99,7 @@ mod tests {
             (plan(|p| p.workload = media.into()), "load", "leave --load out"),
             (plan(|p| p.workload = "pages:2/s".into()), "load", "--workload page"),
             (plan(|p| p.workload = "upload".into()), "responses", "its own 20 responses"),
-            (plan(|p| p.workload = media.into()), "responses", "its 150 responses"),
+            (plan(|p| p.workload = media.into()), "responses", "its own 150 responses"),
             (
                 plan(|p| (p.reference, p.workload) = ("1Gbps".into(), "bulk".into())),
                 "",
@@ -124,7 +124,7 @@ mod tests {
                     (p.timestamps, p.controllers) = (Timestamps::Paper, vec!["native:cubic".into()])
                 }),
                 "",
-                "without 'paper'",
+                "so 'paper' has no effect",
             ),
             (
                 plan(|p| {
