@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(
             std::fs::read_dir(folder.path()).unwrap().count(),
             0,
-            "nothing is made before all is checked"
+            "no file is created before all arguments are checked"
         );
         for wrong in [&["--list", "--only-stored"][..], &["--store", "d", "--figure", "1"]] {
             assert!(

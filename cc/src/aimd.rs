@@ -393,8 +393,8 @@ impl Aimd {
     ///
     /// A window that has grown beyond the saved one keeps all its values (RFC 9438 §4.9.2). The
     /// sender has recovered by itself, and the saved threshold could only send it into slow start
-    /// again. If the window has grown back exactly to the saved one, or if the reduction did not
-    /// change it, it is restored with all its state.
+    /// again. A window that equals the saved one has grown back exactly, or the reduction did not
+    /// change it. In both cases, the other saved values are restored.
     pub fn on_spurious_congestion_event(&mut self) -> bool {
         let Some(saved) = self.undo.take().filter(|saved| self.state.window <= saved.window) else {
             return false;

@@ -148,7 +148,7 @@ fn sync_growth_of_50_percent_adds_half_the_window_per_round() {
 }
 
 #[test]
-fn sync_limited_trust_lets_growth_compensate_early_cuts() {
+fn sync_with_limited_trust_grows_back_to_reno_after_early_cuts() {
     let (mut limited, mut full, mut reno) = (avoiding("sync"), avoiding(PAPER), avoiding("reno"));
     for s in [&mut limited, &mut full] {
         // Two cuts, and then no queue for a long time.

@@ -1,6 +1,6 @@
 //! The crates as `cargo package` makes them, in a workspace outside this one, as other projects
-//! adopt them. The server examples of quinn, noq and tokio-quiche take a controller with few
-//! changed lines. The examples of quinn and noq do so with ring and with AWS-LC.
+//! adopt them. A few changed lines are enough to use a controller in the server examples of quinn,
+//! noq and tokio-quiche. The examples of quinn and noq are built with ring and with AWS-LC.
 //!
 //! Builds everything anew and fetches crates that nothing else here needs: `make test-packages`.
 

@@ -425,7 +425,7 @@ impl LossAnswer {
             row("round trips", self.samples.to_string()),
             row("packets lost", rate.unwrap_or_else(|| self.lost.to_string())),
             row("losses (bursts count once)", self.losses.to_string()),
-            row("  losses after a rise of the round trip", self.predicted.to_string()),
+            row("  losses after a rise in the round-trip time", self.predicted.to_string()),
             row("  share of losses after a rise", or(self.share.map(percent))),
             row("  95 % interval of this share", or(self.interval.map(percents))),
             row("share of round trips that are rises", or(self.by_chance.map(percent))),

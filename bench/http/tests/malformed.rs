@@ -165,7 +165,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>, End)> {
             [get(&[("content-length", "3")]), frame(0, b"abcd")].concat(),
             End::Status(400),
         ),
-        ("content-length that is no number", get(&[("content-length", "x")]), End::Status(400)),
+        ("content-length that is not a number", get(&[("content-length", "x")]), End::Status(400)),
         (
             "two content-lengths",
             get(&[("content-length", "3"), ("content-length", "4")]),

@@ -345,7 +345,7 @@ async fn requested_delay_ends_when_its_stream_or_connection_ends() {
 #[tokio::test]
 async fn stalled_readers_do_not_starve_other_clients() {
     for stack in Stack::ALL {
-        // Each connection holds 64 KiB for which its client gives no credit. Together they hold
+        // Each connection holds 64 KiB for which its client grants no credit. Together they hold
         // more than half of the budget.
         let limits = Limits {
             unacknowledged: 600 << 10,

@@ -107,7 +107,7 @@ pub struct Indication {
     pub w: usize,
     /// Loss events with enough samples before them.
     pub losses: u64,
-    /// Losses with enough earlier samples that came just after a rise of the round-trip time.
+    /// Losses with enough earlier samples that came just after a rise in the round-trip time.
     #[serde(rename = "foretold")]
     pub predicted: u64,
     /// `predicted` divided by `losses`, rounded to six digits; `None` without losses.

@@ -35,6 +35,6 @@ mod tests {
         assert_eq!((shown(3.0, 0.99, 999), shown(3.0, 0.99, 1_000)), (None, Some(3.0)));
         assert_eq!((shown(3.0, 0.5, 0), shown(3.0, 0.5, 1)), (None, Some(3.0)));
         assert_eq!(shown(f64::NAN, 0.5, 10), None);
-        assert_eq!(samples_for(1.0), 10_000_000_000, "the largest of all is no percentile");
+        assert_eq!(samples_for(1.0), 10_000_000_000, "the maximum is not a percentile");
     }
 }

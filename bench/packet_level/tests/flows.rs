@@ -407,7 +407,7 @@ fn every_controller_runs_on_packet_level_senders() {
         let flow = PacketLevelFlow { ecn: true, ..bulk(b.group, entry.name) };
         senders.tcp(flow).unwrap_or_else(|e| panic!("{}: {e}", entry.name));
         b.run(30);
-        // DCA halves its window at nearly every increase of the RTT, on a real stack as well (see
+        // DCA halves its window at nearly every increase in the RTT, on a real stack as well (see
         // the comparison below). The minimum window of 2 packets per 30 ms uses 8% of the link.
         let least = if entry.name == "dca" { 0.15 } else { 0.5 };
         assert!(b.utilisation() > least, "{}: {}", entry.name, b.utilisation());

@@ -183,7 +183,7 @@ const SYNC_TCP_BANDS: &[ClaimCheck] = &[
             "The mean queue at R0 is 64 packets with Reno, 19 with SACK-ARED-ECN and 54 with \
              Sync-TCP.",
         )
-        .test("Each mean queue is within a quarter of the paper's.")
+        .test("Each mean queue length is within 25 % of the paper's.")
         .cause(
             "With ns-2's `mean_pktsize_` of 500 bytes, which the study now uses, SACK-ARED-ECN's \
              queue is 3 packets longer, but still below the band. The cause of the remaining \
@@ -195,7 +195,7 @@ const SYNC_TCP_BANDS: &[ClaimCheck] = &[
             "The median response time is 430 ms with Reno, 810 ms with SACK-ARED-ECN and 390 ms \
              with Sync-TCP.",
         )
-        .test("Each median is within a fifth of the paper's.")
+        .test("Each median is within 20 % of the paper's.")
         .asks(|r| of_systems(r, "ms", sync_tcp::median, [430.0, 810.0, 390.0], 0.2, 0.0)),
     claim("tcp-sync-order", "Sync-TCP §5.1", &[SYNC_TCP])
         .says(

@@ -463,7 +463,7 @@ mod tests {
         };
         assert_eq!(at(0, 0), "1970-01-01T00:00:00.000Z");
         // The dates are the last second of a leap day, the first second after it, a date in a
-        // century year that is no leap year, and a recent date.
+        // century year that is not a leap year, and a recent date.
         assert_eq!(at(951_868_799, 5), "2000-02-29T23:59:59.005Z");
         assert_eq!(at(951_868_800, 0), "2000-03-01T00:00:00.000Z");
         assert_eq!(at(4_107_542_400, 0), "2100-03-01T00:00:00.000Z");

@@ -301,7 +301,7 @@ fn log_from_a_pipe_is_read_like_a_file() {
 }
 
 #[test]
-fn error_names_the_format_of_a_file_that_is_no_qlog() {
+fn error_names_the_format_of_a_file_that_is_not_a_qlog() {
     let capture: &[u8] = b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00";
     let old = br#"{"quic_version":"0xff00000b","qlog_version":"0.1","vantagepoint":"NETWORK","connectionid":"9e:f8","starttime":1524571067.8,"fields":["time","category","type","trigger","data"],"events":[[0,"CONNECTIVITY","NEW_CONNECTION","LINE",{}]]}"#;
     let files: [(&[u8], &str); 10] = [

@@ -147,10 +147,10 @@ impl ControllerDriver {
         let start = Start { now: state.clock().time(now), datagram, provided: state.provided() };
         let controller = state
             .controller_config()
-            .expect("only wired connections have a factory")
+            .expect("the connection uses our controllers")
             .start(&start)
             // The requirements were checked against these capabilities before the connection began.
-            .expect("needs checked when the plug-in was made");
+            .expect("requirements were checked when the plug-in was made");
         let mut driver = Self {
             initial_window: controller.send_params().window,
             shaped: ShapedController {

@@ -273,7 +273,7 @@ fn trimmed_bytes_of_an_unsealable_packet_are_zeros() {
 }
 
 #[test]
-fn unsealable_packet_before_1_rtt_is_sent_as_zeros() {
+fn unsealable_initial_packet_is_sent_as_zeros() {
     let fixture = Fixture::new(SUITES[0], false);
     fixture.packets.store(true, Ordering::Relaxed);
     let mut packet = [&[0xc1; HEADER][..], SECRET, &[0; TAG]].concat();

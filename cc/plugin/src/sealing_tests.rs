@@ -372,7 +372,7 @@ fn frame_that_was_not_negotiated_empties_the_payload() {
 }
 
 #[test]
-fn extension_frames_are_not_accepted_before_1_rtt() {
+fn extension_frames_are_rejected_in_initial_packets() {
     let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
     let keys = |side| suite.keys(b"shaping", side, rustls::quic::Version::V1);
     let (client, server) = (keys(rustls::Side::Client), keys(rustls::Side::Server));

@@ -307,7 +307,7 @@ fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
         })
         .collect();
     let started = starts.lock().expect("nobody panicked").clone();
-    assert_eq!(losses(&events(&log)), [], "a probe that is too large is no loss");
+    assert_eq!(losses(&events(&log)), [], "a probe that is too large does not count as a loss");
     (started, reported)
 }
 

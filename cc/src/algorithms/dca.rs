@@ -322,7 +322,7 @@ queueing delay of one packet increases the throughput. With `floor=1.5ms`, DCA u
 link, with almost no queue. With `floor=2ms` or more, DCA never reacts to delay and behaves as Reno.
 
 The paper itself finds that DCA loses throughput if it is a small part of the traffic: 37 % on one
-path and 13 % on the other. The reason is that most rises of the delay do not precede a loss. If
+path and 13 % on the other. The reason is that most rises in delay do not precede a loss. If
 more than w consecutive samples have the same delay, the moving average becomes equal to the newest
 samples. The epoch then ends, so one rise may cause more than one cut.",
 };

@@ -30,7 +30,7 @@ const IN_UNITS_OF_8: &[u8] =
     &[0x02, 0x00, 0x05, 0x30, 0x01, 0x02, 0x00, 0x01, 0x09, 0x05, 0x02, 0x02, 0x01, 0x00, 0x01];
 
 #[test]
-fn receive_timestamps_example_of_the_draft_round_trips() {
+fn receive_timestamps_of_the_draft_example_decode_and_encode() {
     let (frame, len) = AckReceiveTimestamps::decode(FRAME).unwrap();
     assert_eq!((len, frame.count), (FRAME.len(), 10));
     assert!(frame.ack.ranges().eq([96..=100, 87..=91]));

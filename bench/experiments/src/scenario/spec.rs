@@ -664,15 +664,15 @@ impl KeepSpec {
     /// Checks the names of links and groups.
     fn check_names(&self, chain: &Chain, traffic: &[Traffic]) -> Result<(), Invalid> {
         let links: Vec<String> = chain.directed().map(|(_, _, name)| name).collect();
-        check_known("queue", &self.queue, &links, "is no link")?;
-        check_known("shares", &self.shares, &links, "is no link")?;
-        check_known("delays", &self.delays, &links, "is no link")?;
-        check_known("bytes", &self.bytes, &links, "is no link")?;
-        check_known("drops", &self.drops, &links, "is no link")?;
+        check_known("queue", &self.queue, &links, "is not a link")?;
+        check_known("shares", &self.shares, &links, "is not a link")?;
+        check_known("delays", &self.delays, &links, "is not a link")?;
+        check_known("bytes", &self.bytes, &links, "is not a link")?;
+        check_known("drops", &self.drops, &links, "is not a link")?;
         let groups: Vec<String> = traffic.iter().map(|t| t.name.clone()).collect();
-        check_known("window", &self.window, &groups, "is no traffic")?;
-        check_known("rtt", &self.rtt, &groups, "is no traffic")?;
-        check_known("latency", &self.latency, &groups, "is no traffic")?;
+        check_known("window", &self.window, &groups, "is not a traffic group")?;
+        check_known("rtt", &self.rtt, &groups, "is not a traffic group")?;
+        check_known("latency", &self.latency, &groups, "is not a traffic group")?;
         match traffic.iter().find(|t| self.latency.contains(&t.name) && !t.stack.on_rustls()) {
             None => Ok(()),
             Some(Traffic { stack, .. }) => Err(Invalid::because(format!(

@@ -175,7 +175,7 @@ async fn response_body_in_small_frames_is_flow_controlled() {
         assert_eq!(outcome.counts.failed(), 1, "{stack}: {:?}", outcome.counts);
         let (written, _) = ends.recv().await.unwrap();
         let read = outcome.counts.bytes * 3;
-        // `h3` alone would buffer hundreds of megabytes and give credit for them.
+        // `h3` alone would buffer hundreds of megabytes and grant flow-control credit for them.
         assert!(written < read + WINDOW, "{stack}: {written}, of which {read} were read");
     }
 }

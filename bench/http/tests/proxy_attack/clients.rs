@@ -377,7 +377,7 @@ async fn proxied_request_needs_one_host_and_a_known_coding() {
             say(&served, &format!("{line}\r\n{fields}connection: close\r\n\r\n{body}")).await;
         assert_eq!(status(&answer), wanted, "{line} {fields}: {answer}");
         let mut heads = upstream.heads.lock();
-        // Ignore the end of a body, which is no header.
+        // Ignore the end of a body, which is not a header.
         heads.retain(|head| head.contains("HTTP/1."));
         assert_eq!(heads.len(), usize::from(wanted == 200), "{line} {fields}: {heads:?}");
         if wanted == 200 && (line.contains("example.org") || fields.contains("example.org")) {

@@ -101,7 +101,7 @@ impl Link {
         Some(Transmission { packet, out, mark })
     }
 
-    /// Takes one of the dropped packets, the last one first.
+    /// Takes the packet that was dropped last, or returns `None` if no dropped packet is left.
     pub fn take_dropped(&mut self) -> Option<Queued> {
         match &mut self.queue {
             Service::Scheduled(scheduled) => scheduled.dropped.pop(),

@@ -45,8 +45,8 @@ const MODEL: &str = "The paper measured real Internet paths and did not publish 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-few-losses-predicted", "DCA §3.2.1", &[EMORY, ASU])
         .says(
-            "On average over the times of day, a significant rise of the round trip precedes 7 to \
-             18 % of the losses on a path.",
+            "On average over the times of day, a significant rise in the round-trip time precedes \
+             7 to 18 % of the losses on a path.",
         )
         .test("On both paths, the indication metric averaged over the five levels is between 0.07 \
                and 0.18, including its interval.")

@@ -292,10 +292,8 @@ pub(super) fn figure_3_3(r: &Results) -> Artefact {
         samples.iter().for_each(|s| all.record(s.rtt));
         before_losses(samples).for_each(|rtt| before.record(rtt));
     }
-    let axes = [
-        Axis::linear("round trip in ms"),
-        Axis::linear("fraction that is no longer").over(0.0, 1.0),
-    ];
+    let axes =
+        [Axis::linear("round trip in ms"), Axis::linear("cumulative fraction").over(0.0, 1.0)];
     let lines = [("tcpRTT", all), ("sampledRTT(2) before losses", before)];
     let lines = lines.map(|(name, latencies)| Series::line(name, latencies.distribution().cdf));
     Artefact::figure(

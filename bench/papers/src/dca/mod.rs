@@ -56,7 +56,7 @@ pub(crate) const PAPER: Paper = Paper {
         ),
         spec(
             "table 3-4",
-            "losses that a rise of the round trip comes before: the indication metric",
+            "losses preceded by a rise in the round-trip time: the indication metric",
             MEASURED,
             measured::table_3_4,
         ),

@@ -81,7 +81,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             Finding::together(ADDED.map(|(load, [_, three])| {
                 let (sync, reno) = (Curve::several(three, SYNC), Curve::one(load, RENO));
                 let pairs = sync.level(r).pairs(&reno.level(r));
-                let what = format!("{load} %, Sync-TCP over 3 and Reno over 1, mean fraction");
+                let what = format!(
+                    "{load} %, Sync-TCP over 3 bottlenecks and Reno over 1, mean fraction"
+                );
                 Finding::of_pairs(what, &pairs, same(&pairs, COMPARABLE, margins::between(LEVEL, &sync, &reno, &pairs)))
                     .unless(collapsed(r, [&sync, &reno]))
             }))
@@ -235,7 +237,7 @@ fn by_bottlenecks(r: &Results, system: &'static str, steps: [(usize, usize); 2])
 fn beside_in_mixes(judge: impl Fn(&str, &Curve, &Curve) -> Finding) -> Finding {
     Finding::together(MIXES.map(|mix| {
         judge(
-            &format!("{mix}, Reno connections and Reno alone"),
+            &format!("Reno in the mix '{mix}' and Reno alone"),
             &Curve::mix(mix, "forward/reno"),
             &Curve::one("95", RENO),
         )

@@ -193,7 +193,7 @@ fn malformed_timestamp_is_a_frame_encoding_error() {
 }
 
 #[test]
-fn quiche_sends_no_timestamp_before_1_rtt() {
+fn quiche_exchanges_timestamps_only_in_1_rtt_packets() {
     for extension in [TIMESTAMP, Extension::default()] {
         let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
         config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });

@@ -42,8 +42,8 @@ pub(crate) struct Work {
     pub(crate) at_once: f64,
     /// Bytes on the wire.
     pub(crate) bytes: f64,
-    /// Whether the cost of a connection includes its packets. It does if a connection has few
-    /// packets.
+    /// Whether the estimated CPU time of a connection already includes its packets. It does if a
+    /// connection has few packets.
     pub(crate) few_packets: bool,
 }
 

@@ -14,7 +14,7 @@ const CONNECTIONS: usize = 8;
 /// Bytes of the first connection. The others echo twice as much, three times as much and so on, so
 /// that they can be told apart.
 const BYTES: usize = 100_000;
-/// Bound for the ACK frames before 1-RTT, which the plug-in does not count.
+/// Maximum number of ACK frames before the first 1-RTT packet, which the plug-in does not count.
 const HANDSHAKE_ACKS: u64 = 10;
 
 /// Returns the monitor's report, after checking that it belongs to this connection.
