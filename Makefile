@@ -130,11 +130,11 @@ deny:
 	cargo-deny check bans licenses sources
 	cargo-deny check advisories
 
-# Tests codec, frame walker, transport parameters and estimator with arbitrary input, and runs the
-# tests of the plug-in and the controllers. The profile panics if a number overflows; release would
+# Tests codec, frame walker, transport parameters, estimator and HTTP/3 with arbitrary input, and runs
+# the tests of the plug-in and the controllers. The profile panics if a number overflows; release would
 # wrap it.
 fuzz: setup
-	FATHOM_FUZZ_CASES=$(FUZZ_CASES) $(CARGO) test --profile checked --locked -p fathom-frames -p fathom-plugin -p fathom-cc
+	FATHOM_FUZZ_CASES=$(FUZZ_CASES) $(CARGO) test --profile checked --locked -p fathom-frames -p fathom-plugin -p fathom-cc -p fathom-http3
 
 # Measures the cost of a controller per ACK frame, beside quinn's own controllers, and the cost of
 # the timestamp frame in a bulk transfer.
