@@ -119,7 +119,8 @@ impl Model for Media {
     fn check_stack(&self, stack: Stack) -> Result<(), Invalid> {
         if self.transport == MediaTransport::Datagram && !stack.is_everywhere() {
             let others = Stack::names(Stack::is_everywhere);
-            let refused = Invalid::because(format!("{stack} cannot send datagrams in the laboratory"));
+            let refused =
+                Invalid::because(format!("{stack} cannot send datagrams in the laboratory"));
             return Err(refused.hint(format!("use {others}")).in_field("transport=datagram"));
         }
         Ok(())
