@@ -17,9 +17,9 @@
 //!
 //! Departures:
 //! - Queues are counted in packets, never in bytes.
-//! - The 1993 paper's pseudocode, and ns-2 without `wait`, count the packet after a pick as packet
-//!   1. The paper's text counts from 0. The pseudocode has gaps of 1 to n-1 (mean n/2). Here, gaps
-//!   are 1 to n, as in the text.
+//! - The 1993 paper's pseudocode, and ns-2 without `wait`, give the packet after a pick number 1.
+//!   The paper's text gives this packet the number 0. The pseudocode has gaps of 1 to n-1 (mean
+//!   n/2). Here, gaps are 1 to n, as in the text.
 //! - ns-2 never picks a packet that meets an empty queue, or the packet with which the average
 //!   rises above `min`. Here, both can be picked.
 //! - A packet that is dropped at an empty queue leaves the link idle. The idle time before this
