@@ -27,7 +27,7 @@ test: setup uml
 # or from Debian as root.
 test-results: setup readers
 	FATHOM_READERS="$(CURDIR)/target/readers/bin" \
-	  $(CARGO) test --release --workspace --features quiche --locked --test fathom-tests results::pandas -- --ignored
+	  $(CARGO) test --release --workspace --features quiche --locked --tests results::pandas -- --ignored
 
 # Runs one plan on the three backends at full length. Needs a machine that does nothing else.
 backends: setup uml
