@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::common::files_below;
+use crate::common::{files_below, functions_by_module};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -210,21 +210,6 @@ fn no_module_is_outside_its_crate() {
     assert!(outside.is_empty(), "{}", outside.join("\n"));
 }
 
-/// Returns all tests as `module::name`, where the module is the innermost file or folder.
-fn tests_by_module() -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
-    let sources = tracked().into_iter().map(|(_, file)| file);
-    for file in sources.filter(|file| file.extension().is_some_and(|e| e == "rs")) {
-        let text = std::fs::read_to_string(Path::new(ROOT).join(&file)).unwrap_or_default();
-        let stem = file.file_stem().expect("a name").to_string_lossy();
-        let folder = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-        let module = if stem == "main" || stem == "mod" { folder } else { stem };
-        let functions = text.split("fn ").skip(1).filter_map(|rest| rest.split_once('('));
-        all.extend(functions.map(|(name, _)| format!("{module}::{name}")));
-    }
-    all
-}
-
 /// Returns the test filters of a command line after `cargo test`.
 fn filters(command: &str) -> Vec<&str> {
     const WITH_VALUE: [&str; 7] =
@@ -244,7 +229,7 @@ fn filters(command: &str) -> Vec<&str> {
 /// `cargo test` succeeds if its filter matches no test, so a renamed test would no longer run.
 #[test]
 fn every_test_filter_in_makefile_and_pages_matches_a_test() {
-    let tests = tests_by_module();
+    let functions = functions_by_module(Path::new(ROOT));
     let pages = tracked().into_iter().map(|(_, file)| file);
     let pages = pages.filter(|file| {
         file == Path::new("Makefile") || file.extension().is_some_and(|e| e == "md")
@@ -257,7 +242,7 @@ fn every_test_filter_in_makefile_and_pages_matches_a_test() {
             let end = |c: char| ['\n', '`', '#', ')', ';', '|'].contains(&c);
             for filter in filters(command.split(end).next().unwrap_or_default()) {
                 checked += 1;
-                if !tests.iter().any(|test| test.contains(filter)) {
+                if !functions.iter().any(|function| function.contains(filter)) {
                     unmatched.push(format!("{}: {filter}", file.display()));
                 }
             }

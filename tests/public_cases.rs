@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::common::files_below;
+use crate::common::functions_by_module;
 
 const PAGE: &str = "docs/public-cases.md";
 
@@ -112,9 +112,7 @@ fn commands_answer_the_public_questions_as_documented() {
 
 #[test]
 fn every_public_question_has_a_command_or_an_existing_test() {
-    let files = files_below(repository());
-    let sources = files.iter().filter(|file| file.extension().is_some_and(|of| of == "rs"));
-    let all: Vec<String> = sources.filter_map(|file| fs::read_to_string(file).ok()).collect();
+    let functions = functions_by_module(repository());
     for case in cases() {
         assert!(case.run.is_some() != case.test.is_some(), "{}: write run or test", case.asks);
         assert!(
@@ -125,7 +123,7 @@ fn every_public_question_has_a_command_or_an_existing_test() {
         let Some(test) = &case.test else { continue };
         let name = test.rsplit("::").next().unwrap_or(test);
         assert!(
-            all.iter().any(|text| text.contains(&format!("fn {name}("))),
+            functions.iter().any(|function| function.rsplit("::").next() == Some(name)),
             "{}: there is no test {test}",
             case.asks
         );

@@ -2,6 +2,7 @@
 //! and list the files of a folder.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -48,6 +49,22 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     }
     files.sort();
     files
+}
+
+/// Returns the functions of all Rust files below `folder` as `module::name`, where the module is the
+/// innermost file or folder.
+pub(crate) fn functions_by_module(folder: &Path) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let files = files_below(folder).into_iter();
+    for file in files.filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        let parent = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let module = if stem == "main" || stem == "mod" { parent } else { stem };
+        let functions = text.split("fn ").skip(1).filter_map(|rest| rest.split_once('('));
+        all.extend(functions.map(|(name, _)| format!("{module}::{name}")));
+    }
+    all
 }
 
 pub(crate) fn fathom() -> Command {
