@@ -132,8 +132,7 @@ fn answer<A: Serialize>(
     let mut page = Page { warnings: warnings.clone(), ..page(&answer) };
     if full {
         page.cautions.push(
-            "These files contain more data than fathom keeps in memory; the last part was \
-                left out."
+            "These files contain more data than fathom keeps in memory; the last part was left out."
                 .into(),
         );
     }

@@ -293,8 +293,7 @@ async fn serve(args: &Args, settings: Settings) -> Result<(), Failure> {
     let (stop_sender, stop) = watch::channel(false);
     stop_on_signal(
         stop_sender,
-        "stopping: open responses may finish; press Ctrl-C again to end at \
-        once",
+        "stopping: open responses may finish; press Ctrl-C again to end at once",
     );
     announce(args, server.address(), tcp, key_hash);
     if let Some(at) = args.metrics {

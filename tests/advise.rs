@@ -25,8 +25,7 @@ fn advise_turns_logs_into_a_scenario_and_advice() {
     let written = std::fs::read_to_string(&scenario).unwrap();
     assert!(
         written.starts_with(
-            "# Summary of 4 connections in 4 files (4 connections filled their \
-            path)\n"
+            "# Summary of 4 connections in 4 files (4 connections filled their path)\n"
         ),
         "{written}"
     );

@@ -223,8 +223,7 @@ fn part_of(options: &PartOptions, runs: usize) -> Result<Option<Part>, Failure> 
     }
     let Some(Task { part, of }) = cluster::task(&env)? else { return Ok(None) };
     output::say(format!(
-        "executing part {part} of {runs} runs, as a task {of} (--part 1/1 executes \
-        all runs)"
+        "executing part {part} of {runs} runs, as a task {of} (--part 1/1 executes all runs)"
     ));
     Ok(Some(part))
 }

@@ -80,8 +80,7 @@ impl Watcher {
             Event::Broken { place, reason } => {
                 self.say(
                     &format!(
-                        "the stored result '{place}' is broken, so its run is repeated: \
-                    {reason}"
+                        "the stored result '{place}' is broken, so its run is repeated: {reason}"
                     ),
                     true,
                 );

@@ -207,8 +207,7 @@ impl Site {
                 tracing::debug!("a file under '{}': {e}", root.display());
                 let mut answer = plain(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "the file is temporarily unavailable; \
-                        try again\n",
+                    "the file is temporarily unavailable; try again\n",
                 );
                 answer
                     .headers

@@ -74,8 +74,7 @@ impl<'a> Quantity<'a> {
         }
         match name {
             "share_percent" => Err(Invalid::because(
-                "share_percent compares two groups; name the other group in \
-                    beside",
+                "share_percent compares two groups; name the other group in beside",
             )),
             "link_share_percent" => Ok(Self::LinkShare(of)),
             "goodput_percent" => Ok(Self::Goodput(of)),

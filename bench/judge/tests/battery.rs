@@ -128,8 +128,7 @@ fn no_responses_fail_unless_the_reference_has_none_either() {
         (verdict, &*note),
         (
             Verdict::Fail,
-            "none of the 40 requests of one run completed, so this run has no response \
-            time"
+            "none of the 40 requests of one run completed, so this run has no response time"
         )
     );
     assert_eq!(

@@ -12,8 +12,7 @@ pub fn verify(net: &NetStats, links: &[(String, LinkStats, Option<usize>, usize)
         net.delivered + net.dropped + net.impaired + net.unroutable + net.lost + net.in_transit;
     if net.sent + net.duplicated != accounted {
         errors.push(format!(
-            "{} packets were sent, but {accounted} packets are accounted for \
-            ({net:?})",
+            "{} packets were sent, but {accounted} packets are accounted for ({net:?})",
             net.sent
         ));
     }

@@ -93,12 +93,9 @@ impl PacketLevelFlow {
             Err(Invalid::value(&value.to_string(), problem).in_field(field).into())
         };
         match (&self.workload, self.tcp) {
-            (_, Some(tcp)) if tcp.smss() == 0 => refuse(
-                "mss",
-                0,
-                "leaves no room for data in a \
-                packet",
-            ),
+            (_, Some(tcp)) if tcp.smss() == 0 => {
+                refuse("mss", 0, "leaves no room for data in a packet")
+            }
             (_, None) if self.packet <= HEADER => {
                 refuse("packet", self.packet, "leaves no room for data in a packet")
             }

@@ -62,8 +62,7 @@ impl WebUser {
         if minimum == 0 || cap < minimum {
             let problem = Invalid::value(
                 &format!("{minimum} to {cap}"),
-                "is not a range of numbers from 1 \
-                    upwards",
+                "is not a range of numbers from 1 upwards",
             );
             return Err(problem.in_field("packets"));
         }

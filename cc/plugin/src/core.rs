@@ -50,8 +50,7 @@ impl Core {
         } else {
             let name = self.controller_config.name();
             tracing::warn!(
-                "controller '{name}' cannot measure delays without a TLS session; Reno \
-                runs instead"
+                "controller '{name}' cannot measure delays without a TLS session; Reno runs instead"
             );
             fathom_cc::catalogue::parse("reno").ok()
         };

@@ -287,8 +287,7 @@ impl Plan {
             let why = if web {
                 "only the built-in network has a reference"
             } else {
-                "only packmime has a \
-                    reference"
+                "only packmime has a reference"
             };
             return Err(Invalid::because(format!(
                 "{why}, so nothing would run on an uncongested network"

@@ -204,10 +204,7 @@ impl Comparison {
             let hint = "write an earlier time, or make runs longer";
             Some((
                 late == all,
-                format!(
-                    "event '{event}' {words}, so it had no effect in these \
-                runs; {hint}"
-                ),
+                format!("event '{event}' {words}, so it had no effect in these runs; {hint}"),
             ))
         };
         events.iter().filter_map(line).collect()

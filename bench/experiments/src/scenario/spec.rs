@@ -552,10 +552,8 @@ fn ends(chain: &Chain, from: &str, to: &str) -> Result<(usize, usize), Invalid> 
     };
     let (from, to) = (router(from, "from")?, router(to, "to")?);
     if from == to {
-        return Err(Invalid::because("from and to name the same router").hint(
-            "name two routers, \
-            because packets have to cross a link",
-        ));
+        return Err(Invalid::because("from and to name the same router")
+            .hint("name two routers, because packets have to cross a link"));
     }
     Ok((from, to))
 }
@@ -612,8 +610,7 @@ impl BackgroundSpec {
     fn packets(&self) -> Result<Option<u32>, Invalid> {
         match self.max_window.parse()? {
             MaxWindow::Stack => Err(Invalid::because(
-                "packet-level flows have no stack whose \
-                default window could apply",
+                "packet-level flows have no stack whose default window could apply",
             )
             .hint("write a number of packets such as 68p, or none")),
             window => Ok(window.packets()),
@@ -648,8 +645,7 @@ impl AccessSpec {
         let Some(whole) = text.strip_suffix("/flows") else { return Ok(Some(parse_rate(text)?)) };
         let Some(flows) = flows else {
             return Err(Invalid::because(
-                "web traffic has no fixed number of flows, so /flows \
-                cannot divide the rate",
+                "web traffic has no fixed number of flows, so /flows cannot divide the rate",
             ));
         };
         Ok(Some(Rate::from_bits_per_sec(parse_rate(whole)?.bits_per_sec() / u64::from(flows))))

@@ -73,8 +73,7 @@ impl NoEffect {
                     .in_field(field)
             }
             Self::NothingToSkip(field) => Invalid::because(
-                "a reordered packet skips the propagation delay, but this path \
-                    has none",
+                "a reordered packet skips the propagation delay, but this path has none",
             )
             .hint("add rtt, such as 30ms, or a distance, such as 1%,distance=3")
             .in_field(field)

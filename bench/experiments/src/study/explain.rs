@@ -26,10 +26,7 @@ pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> St
         (0, 0) => String::new(),
         (n, 0) => format!(" ({n} left out)"),
         (0, absent) => format!(" ({absent} more combinations need a build with quiche)"),
-        (n, absent) => format!(
-            " ({n} left out, {absent} more need a build with \
-            quiche)"
-        ),
+        (n, absent) => format!(" ({n} left out, {absent} more need a build with quiche)"),
     };
     line(format!(
         "runs: {} combination{}{skipped} with {} seed{} each{}: {}",

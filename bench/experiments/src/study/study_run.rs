@@ -204,10 +204,8 @@ impl FromStr for Part {
             Self::new(index.parse().ok()?, of.parse().ok()?)
         };
         read().ok_or_else(|| {
-            Invalid::value(s, "is not a part").hint(
-                "write the part and the number of parts: 2/5 \
-                is the second of five",
-            )
+            Invalid::value(s, "is not a part")
+                .hint("write the part and the number of parts: 2/5 is the second of five")
         })
     }
 }

@@ -44,8 +44,7 @@ impl ResponseMemoryMetrics {
             total: bytes(
                 r,
                 "unacknowledged_limit",
-                "Limit of unacknowledged response data, in \
-                bytes",
+                "Limit of unacknowledged response data, in bytes",
             ),
             given_up: add(
                 r,

@@ -186,8 +186,7 @@ impl Refusal {
         Self::new(
             status,
             UpstreamOutcome::Busy,
-            "too many requests are waiting for the upstream \
-            server",
+            "too many requests are waiting for the upstream server",
             why,
         )
     }

@@ -118,8 +118,7 @@ impl FromStr for PathEvent {
                 let lasts = parse_duration(lasts)?;
                 if every.is_some_and(|every| every <= lasts) {
                     return Err(Invalid::value(s, "never ends").hint(format!(
-                        "make the interval longer than the event, as in \
-                            '{name}:100ms@5s every 15s'"
+                        "make the interval longer than the event, as in '{name}:100ms@5s every 15s'"
                     )));
                 }
                 return Ok(match name {

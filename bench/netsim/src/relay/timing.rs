@@ -181,11 +181,9 @@ impl fmt::Display for RelayLimit {
                     ms(LATE)
                 )
             }
-            Self::Unread(count) => write!(
-                f,
-                "the kernel dropped {count} datagrams before the \
-                relay read them"
-            ),
+            Self::Unread(count) => {
+                write!(f, "the kernel dropped {count} datagrams before the relay read them")
+            }
             Self::Overrun(count) => write!(f, "the relay itself dropped {count} datagrams"),
             Self::Busy { ran, waited } => write!(
                 f,

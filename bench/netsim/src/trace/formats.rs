@@ -22,8 +22,7 @@ pub(super) fn explain(text: &str) -> String {
     }
     if begins.starts_with(['#', '%']) || begins.starts_with("//") {
         return format!(
-            "{plain} and no comments; remove the comments with: grep '^[0-9]' TRACE > \
-            NEW"
+            "{plain} and no comments; remove the comments with: grep '^[0-9]' TRACE > NEW"
         );
     }
     let columns = Columns::of(begins);

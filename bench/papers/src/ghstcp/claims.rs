@@ -59,8 +59,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                links.",
         )
         .test(
-            "At every delay, S1 gets more than 90 % (our choice) of the rate of its access \
-               links.",
+            "At every delay, S1 gets more than 90 % (our choice) of the rate of its access links.",
         )
         .asks(|r| against(r, RENO, S1, FULL * S1_LIMIT, more)),
     claim("ghstcp-reno-fast-gets-more", "gHSTCP §3.1, case 1", &[DROPTAIL])
@@ -145,8 +144,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("ghstcp-highspeed-harm-grows-with-delay", "gHSTCP §3.1, cases 2 and 3", &[DROPTAIL])
         .says("In competition with HighSpeed TCP, S1 gets less throughput at longer delays.")
         .test(
-            "S1's throughput is higher at 25 ms than at 50 ms, and higher at 50 ms than at 100 \
-               ms.",
+            "S1's throughput is higher at 25 ms than at 50 ms, and higher at 50 ms than at 100 ms.",
         )
         .cause(SCALE)
         .asks(|r| {

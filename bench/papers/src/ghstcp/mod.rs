@@ -108,11 +108,7 @@ pub(crate) const PAPER: Paper = Paper {
                         packets.";
             let measures: [(_, Measure); 2] = [
                 ("mean of the queue (packets)", queue_mean),
-                (
-                    "standard deviation of the queue \
-                                                                (packets)",
-                    queue_deviation,
-                ),
+                ("standard deviation of the queue (packets)", queue_deviation),
             ];
             by_delay(r, "The bottleneck's queue over time", &systems, measures, note)
         }),

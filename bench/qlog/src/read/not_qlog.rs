@@ -5,8 +5,7 @@ const MAGIC: &[(&[u8], &str)] = &[
     (b"\x1f\x8b", "the file is compressed twice; decompress it once, for example with gunzip"),
     (
         b"\x28\xb5\x2f\xfd",
-        "the file is compressed twice; decompress it once, for example with \
-        unzstd",
+        "the file is compressed twice; decompress it once, for example with unzstd",
     ),
     (
         b"\xfd7zXZ\0",
@@ -31,13 +30,11 @@ const MAGIC: &[(&[u8], &str)] = &[
     (b"\x0a\x0d\x0d\x0a", CAPTURE),
     (
         b"\xff\xfe",
-        "the file is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t \
-        UTF-8",
+        "the file is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8",
     ),
     (
         b"\xfe\xff",
-        "the file is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t \
-        UTF-8",
+        "the file is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8",
     ),
 ];
 
@@ -77,8 +74,7 @@ pub(super) fn by_keys(keys: &[String]) -> Option<&'static str> {
     let has = |key: &str| keys.iter().any(|k| k.eq_ignore_ascii_case(key));
     if has("constants") {
         return Some(
-            "the file is Chrome's NetLog, not qlog; record qlog at the server \
-            (docs/qlog.md)",
+            "the file is Chrome's NetLog, not qlog; record qlog at the server (docs/qlog.md)",
         );
     }
     if has("log") && keys.len() == 1 {

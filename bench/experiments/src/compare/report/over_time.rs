@@ -68,8 +68,7 @@ fn queue(c: &Comparison) -> Markup {
         lines.push(Series::line(LIMIT, vec![(0.0, limit as f64), (end, limit as f64)]));
     }
     let note = format!(
-        "Each point is the mean of one of at most {BINS} bins; peaks within a bin \
-        are higher."
+        "Each point is the mean of one of at most {BINS} bins; peaks within a bin are higher."
     );
     section(c, "Queue over time", &note, "queue at the bottleneck (packets)", lines)
 }

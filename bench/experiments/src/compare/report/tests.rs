@@ -366,15 +366,13 @@ fn report_notes_when_change_and_means_use_different_seeds() {
     let said = text.replace('\n', " ");
     assert!(
         said.contains(
-            "NOTE: sync has results in 2 and reno in 3 of 3 seeds for the mean response \
-            time"
+            "NOTE: sync has results in 2 and reno in 3 of 3 seeds for the mean response time"
         ),
         "{text}"
     );
     assert!(
         said.contains(
-            "covers seeds 1 and 2, in which both have results (means: 27.6 ms and 34.5 \
-            ms)"
+            "covers seeds 1 and 2, in which both have results (means: 27.6 ms and 34.5 ms)"
         ),
         "{text}"
     );

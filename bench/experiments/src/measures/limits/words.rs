@@ -96,8 +96,7 @@ impl Evidence {
         }
         if early > cuts {
             return Some(format!(
-                "queueing delay ({early} window reductions before loss, {cuts} \
-                after loss)"
+                "queueing delay ({early} window reductions before loss, {cuts} after loss)"
             ));
         }
         if most > 0 {

@@ -70,8 +70,7 @@ impl TrafficSpec {
         });
         if self.load_stack.is_some() && !workload.has_computed_load() {
             return Err(Invalid::because(
-                "only a load in percent, such as web:90% of 10Mbps, has a \
-                load-stack",
+                "only a load in percent, such as web:90% of 10Mbps, has a load-stack",
             )
             .hint("leave it out")
             .in_field("load-stack"));
@@ -130,12 +129,11 @@ impl TrafficSpec {
         ];
         match only_quic.into_iter().find(|(_, set)| *set) {
             None => Ok(()),
-            Some((name, _)) => Err(Invalid::because(
-                "TCP in the laboratory does not support this \
-                field",
-            )
-            .hint("leave it out, or use a QUIC stack")
-            .in_field(name)),
+            Some((name, _)) => {
+                Err(Invalid::because("TCP in the laboratory does not support this field")
+                    .hint("leave it out, or use a QUIC stack")
+                    .in_field(name))
+            }
         }
     }
 

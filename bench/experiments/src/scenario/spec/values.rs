@@ -34,10 +34,8 @@ pub(super) fn parse_stop(s: &str) -> Result<Stop, Invalid> {
 /// Parses `reno`, or `20% sync + 80% reno`.
 pub(super) fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Controller)>, Invalid> {
     let help = || {
-        Invalid::value(s, "is not a mix").hint(
-            "write a controller, or a mix such as 20% sync + \
-            80% reno",
-        )
+        Invalid::value(s, "is not a mix")
+            .hint("write a controller, or a mix such as 20% sync + 80% reno")
     };
     if !s.contains('%') {
         return Ok(vec![(1.0, Controller::read(s, stack)?)]);

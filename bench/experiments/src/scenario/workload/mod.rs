@@ -184,8 +184,7 @@ impl Workload {
     pub(crate) fn check_stack(&self, stack: Stack) -> Result<(), Invalid> {
         if stack == Stack::Tcp && !self.model().runs_on_tcp() {
             return Err(Invalid::because(
-                "TCP in the laboratory has one request at a time and no \
-                uploads",
+                "TCP in the laboratory has one request at a time and no uploads",
             )
             .hint("use a QUIC stack"));
         }

@@ -111,10 +111,8 @@ fn overlapping_intervals_give_no_winner() {
     let mixed = wide.map(|[[a, b], [c, d]]| [[a, b], [d, c]]);
     let lines = headline(&study, &results(&study, &mixed));
     assert!(
-        lines[..4].iter().all(|line| line.contains(
-            ": with 2 seeds, it is undecided which of these has the \
-                highest throughput"
-        )),
+        lines[..4].iter().all(|line| line
+            .contains(": with 2 seeds, it is undecided which of these has the highest throughput")),
         "{lines:#?}"
     );
     assert!(
