@@ -20,7 +20,7 @@ use super::stack::{
     self, ClientConfig, ConnectionError, EndpointConfig, MtuDiscoveryConfig, SendDatagramError,
     ServerConfig, TokioRuntime, TransportConfig,
 };
-use super::{Socket, native, own_stats, prioritised, set_connection_ids, simulated, watched};
+use super::{Socket, http, native, own_stats, prioritised, set_connection_ids, simulated, watched};
 use super::{acknowledged_h3, h3 as transport};
 use crate::controller::Controller;
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
@@ -404,6 +404,11 @@ impl traits::Connection for Connection {
     type AcknowledgedH3 = acknowledged_h3::Connection;
     type PrioritisedStream = prioritised::BidiStream<Bytes>;
     type PrioritisedH3 = prioritised::Connection;
+    type Http = http::Connection;
+
+    fn http(&self, order: ReadOrder) -> http::Connection {
+        http::Connection::new(self.connection.clone(), order)
+    }
 
     fn h3(&self) -> transport::Connection {
         transport::Connection::new(self.connection.clone())

@@ -2,6 +2,8 @@
 
 #[path = "endpoint.rs"]
 mod endpoint;
+#[path = "http.rs"]
+pub mod http;
 #[path = "prioritised.rs"]
 pub mod prioritised;
 #[path = "watched.rs"]
@@ -65,6 +67,16 @@ pub(crate) fn poll_write_chunk(
     chunk: Bytes,
 ) -> Poll<Result<usize, noq::WriteError>> {
     pin!(stream.write_many_chunks(&mut &mut [chunk][..])).poll(cx)
+}
+
+/// Writes some of `chunks`. Chunks that noq has taken are empty afterwards. The data are not copied
+/// if noq keeps a chunk as a whole.
+pub(crate) fn poll_write_chunks(
+    stream: &mut noq::SendStream,
+    cx: &mut Context<'_>,
+    mut chunks: &mut [Bytes],
+) -> Poll<Result<(), noq::WriteError>> {
+    pin!(stream.write_many_chunks(&mut chunks)).poll(cx).map_ok(drop)
 }
 
 /// The socket type of an endpoint.

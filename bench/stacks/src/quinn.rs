@@ -2,6 +2,8 @@
 
 #[path = "endpoint.rs"]
 mod endpoint;
+#[path = "http.rs"]
+pub mod http;
 #[path = "prioritised.rs"]
 pub mod prioritised;
 #[path = "watched.rs"]
@@ -64,6 +66,15 @@ pub(crate) fn poll_write_chunk(
     chunk: Bytes,
 ) -> Poll<Result<usize, quinn::WriteError>> {
     pin!(stream.write_chunks(&mut [chunk])).poll(cx).map_ok(|written| written.bytes)
+}
+
+/// Writes some of `chunks` without a copy. Chunks that quinn has taken are empty afterwards.
+pub(crate) fn poll_write_chunks(
+    stream: &mut quinn::SendStream,
+    cx: &mut Context<'_>,
+    chunks: &mut [Bytes],
+) -> Poll<Result<(), quinn::WriteError>> {
+    pin!(stream.write_chunks(chunks)).poll(cx).map_ok(drop)
 }
 
 /// The socket type of an endpoint.

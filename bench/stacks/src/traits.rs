@@ -226,6 +226,11 @@ pub trait Connection: Clone + Send + Sync + 'static {
     type Send: AsyncWrite + Unpin + Send + 'static;
     /// Receiving half of a stream.
     type Recv: AsyncRead + Unpin + Send + 'static;
+    /// The connection as HTTP/3 uses it.
+    type Http: fathom_http3::transport::Connection;
+    /// Returns the connection for HTTP/3, whose streams are read in this order.
+    fn http(&self, order: ReadOrder) -> Self::Http;
+
     /// The connection in the form that the `h3` crate uses.
     type H3: h3::quic::Connection<
             Bytes,

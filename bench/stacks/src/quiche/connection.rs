@@ -6,11 +6,12 @@
 mod driver;
 
 use std::cell::Cell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -51,6 +52,11 @@ pub(super) struct Streams {
     /// Streams of the peer that have not been accepted yet, by [`Dir`], and whether they began in
     /// 0-RTT.
     incoming: [VecDeque<(u64, bool)>; 2],
+    /// HTTP/3's task that waits for the peer's streams, by [`Dir`], and for datagrams.
+    pub(super) accepting: [Option<Waker>; 2],
+    pub(super) datagrams: Option<Waker>,
+    /// HTTP/3's tasks that wait until they may open a stream.
+    pub(super) openers: Openers,
     /// Number of the first stream of the peer, by direction, such that neither this stream nor a
     /// later one has brought data. `skipped` holds the earlier streams that have brought no data
     /// yet.
@@ -67,6 +73,39 @@ struct DeliveryWait {
     /// Whether all data were handed over to quiche.
     finished: bool,
     waiting: Vec<oneshot::Sender<Result<Option<u64>, Close>>>,
+    /// HTTP/3's task. It takes the result.
+    task: Option<Waker>,
+    result: Option<Option<u64>>,
+}
+
+/// Tasks that wait until they may open a stream, by opener, in the order of their arrival.
+#[derive(Default)]
+pub(super) struct Openers {
+    next: u64,
+    waiting: Vec<(u64, Waker)>,
+}
+
+impl Openers {
+    /// Returns the number of another opener.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn wait(&mut self, opener: u64, task: &Waker) {
+        match self.waiting.iter_mut().find(|(waiting, _)| *waiting == opener) {
+            Some((_, waker)) => waker.clone_from(task),
+            None => self.waiting.push((opener, task.clone())),
+        }
+    }
+
+    pub(super) fn remove(&mut self, opener: u64) {
+        self.waiting.retain(|(waiting, _)| *waiting != opener);
+    }
+
+    fn wake(&mut self) {
+        self.waiting.drain(..).for_each(|(_, task)| task.wake());
+    }
 }
 
 impl Streams {
@@ -134,6 +173,34 @@ impl State {
     /// Wakes the driver to process changes.
     pub(super) fn wake_driver(&mut self) {
         self.driver.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Opens a stream, if the peer's limit permits. Returns its number, and whether it starts in
+    /// 0-RTT.
+    fn open(&mut self, dir: Dir) -> Option<Result<(u64, bool), Close>> {
+        if let Some(close) = &self.over {
+            return Some(Err(close.clone()));
+        }
+        let early = !self.quic.is_established();
+        let opened = &mut self.streams.opened[dir as usize];
+        let stream = *opened << 2 | (dir as u64) << 1 | u64::from(self.server);
+        if early && !self.server && !self.quic.is_in_early_data() {
+            return None;
+        }
+        // quiche creates a stream at the first write to it.
+        if self.quic.stream_send(stream, b"", false).is_err() {
+            self.streams.credit_wanted[dir as usize] = true;
+            return None;
+        }
+        *opened += 1;
+        Some(Ok((stream, early)))
+    }
+
+    fn read_datagram(&mut self) -> Option<Bytes> {
+        let mut datagram = vec![0; self.quic.dgram_recv_front_len()?];
+        // The buffer has the length that quiche reported.
+        self.quic.dgram_recv(&mut datagram).ok()?;
+        Some(datagram.into())
     }
 
     pub(super) fn close(&mut self, code: u64, reason: &[u8]) {
@@ -312,27 +379,23 @@ impl Connection {
     /// it starts in 0-RTT.
     pub(super) async fn open(&self, dir: Dir) -> Result<(u64, bool), Close> {
         let shared = self.shared();
-        wait(&shared.credit, || {
-            shared.with(|state| {
-                if let Some(close) = &state.over {
-                    return Some(Err(close.clone()));
-                }
-                let early = !state.quic.is_established();
-                let opened = &mut state.streams.opened[dir as usize];
-                let stream = *opened << 2 | (dir as u64) << 1 | u64::from(state.server);
-                if early && !state.server && !state.quic.is_in_early_data() {
-                    return None;
-                }
-                // quiche creates a stream at the first write to it.
-                if state.quic.stream_send(stream, b"", false).is_err() {
-                    state.streams.credit_wanted[dir as usize] = true;
-                    return None;
-                }
-                *opened += 1;
-                Some(Ok((stream, early)))
-            })
+        wait(&shared.credit, || shared.with(|state| state.open(dir))).await
+    }
+
+    /// Opens a stream once the peer's limit permits, for an opener with this number.
+    pub(super) fn poll_open(
+        &self,
+        cx: &Context<'_>,
+        opener: u64,
+        dir: Dir,
+    ) -> Poll<Result<u64, Close>> {
+        self.shared().with(|state| match state.open(dir) {
+            Some(opened) => Poll::Ready(opened.map(|(stream, _)| stream)),
+            None => {
+                state.streams.openers.wait(opener, cx.waker());
+                Poll::Pending
+            }
         })
-        .await
     }
 
     /// Queues a datagram. If the queue would exceed its limit, drops the oldest datagrams first,
@@ -367,15 +430,25 @@ impl Connection {
         let shared = self.shared();
         wait(&shared.datagrams, || {
             let mut state = shared.state();
-            let Some(length) = state.quic.dgram_recv_front_len() else {
-                return state.over.as_ref().map(|_| None);
-            };
-            let mut datagram = vec![0; length];
-            // The buffer has the length that quiche reported.
-            let read = state.quic.dgram_recv(&mut datagram).ok();
-            read.map(|_| Some(datagram.into()))
+            match state.read_datagram() {
+                Some(datagram) => Some(Some(datagram)),
+                None => state.over.as_ref().map(|_| None),
+            }
         })
         .await
+    }
+
+    /// Returns the next datagram, to one task only.
+    pub(super) fn poll_datagram(&self, cx: &Context<'_>) -> Poll<Result<Bytes, Close>> {
+        let mut state = self.shared().state();
+        match (state.read_datagram(), &state.over) {
+            (Some(datagram), _) => Poll::Ready(Ok(datagram)),
+            (None, Some(close)) => Poll::Ready(Err(close.clone())),
+            (None, None) => {
+                register(&mut state.streams.datagrams, cx);
+                Poll::Pending
+            }
+        }
     }
 
     /// Returns the peer's next stream, and whether it began in 0-RTT.
@@ -391,6 +464,51 @@ impl Connection {
         .await
     }
 
+    /// Returns the peer's next stream, to one task only.
+    pub(super) fn poll_accept(&self, cx: &Context<'_>, dir: Dir) -> Poll<Result<u64, Close>> {
+        let mut state = self.shared().state();
+        match (state.streams.incoming[dir as usize].pop_front(), &state.over) {
+            (Some((stream, _)), _) => Poll::Ready(Ok(stream)),
+            (None, Some(close)) => Poll::Ready(Err(close.clone())),
+            (None, None) => {
+                register(&mut state.streams.accepting[dir as usize], cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Returns `None` when the peer has acknowledged all data of the stream and its end, or a code
+    /// if the stream was stopped or reset. Returns the result to one task, and only once. The task
+    /// must call [`Self::end_delivery`] if it ends before.
+    pub(super) fn poll_delivery(
+        &self,
+        cx: &Context<'_>,
+        stream: u64,
+        finished: bool,
+    ) -> Poll<Result<Option<u64>, Close>> {
+        let mut state = self.shared().state();
+        let State { streams, over, .. } = &mut *state;
+        match streams.deliveries.entry(stream) {
+            Entry::Occupied(wait) if wait.get().result.is_some() => {
+                return Poll::Ready(Ok(wait.remove().result.flatten()));
+            }
+            _ if over.is_some() => return Poll::Ready(Err(over.clone().unwrap_or_else(ended))),
+            Entry::Occupied(mut wait) => register(&mut wait.get_mut().task, cx),
+            Entry::Vacant(vacant) => {
+                let task = Some(cx.waker().clone());
+                vacant.insert(DeliveryWait { finished, waiting: Vec::new(), task, result: None });
+                // The peer may already have acknowledged all data.
+                state.wake_driver();
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Ends the wait for a delivery.
+    pub(super) fn end_delivery(&self, stream: u64) {
+        self.shared().state().streams.deliveries.remove(&stream);
+    }
+
     /// Resolves to `None` when the peer has acknowledged all data of the stream and its end, or to
     /// a code if the stream was stopped or reset.
     pub(super) fn delivery(
@@ -404,7 +522,12 @@ impl Connection {
             let _ = sender.send(Err(close.clone()));
         } else {
             let wait = state.streams.deliveries.entry(stream);
-            let wait = wait.or_insert_with(|| DeliveryWait { finished, waiting: Vec::new() });
+            let wait = wait.or_insert_with(|| DeliveryWait {
+                finished,
+                waiting: Vec::new(),
+                task: None,
+                result: None,
+            });
             wait.waiting.push(sender);
             // The peer may already have acknowledged all data.
             state.wake_driver();
@@ -437,6 +560,14 @@ impl Connection {
         let state = self.shared().state();
         let protocol = state.quic.application_proto();
         (!protocol.is_empty()).then(|| String::from_utf8_lossy(protocol).into_owned())
+    }
+}
+
+/// Replaces the waker of a task that waits.
+fn register(task: &mut Option<Waker>, cx: &Context<'_>) {
+    match task {
+        Some(waker) => waker.clone_from(cx.waker()),
+        None => *task = Some(cx.waker().clone()),
     }
 }
 

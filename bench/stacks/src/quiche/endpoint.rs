@@ -390,6 +390,12 @@ impl traits::Connection for Connection {
     type AcknowledgedH3 = h3::Connection;
     type PrioritisedStream = h3::BidiStream<Bytes>;
     type PrioritisedH3 = h3::Connection;
+    type Http = Self;
+
+    /// Ignores the order. quiche buffers any number of chunks, so the order makes no difference.
+    fn http(&self, _: ReadOrder) -> Self {
+        self.clone()
+    }
 
     fn h3(&self) -> h3::Connection {
         h3::Connection::new(self.clone())

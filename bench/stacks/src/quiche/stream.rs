@@ -97,7 +97,7 @@ impl fmt::Debug for SendStream {
 }
 
 impl SendStream {
-    fn new(connection: Connection, id: u64) -> Self {
+    pub(super) fn new(connection: Connection, id: u64) -> Self {
         connection.shared().state().streams.writers.insert(id, None);
         Self { connection, id, closed: false, stopped: None }
     }
@@ -164,6 +164,54 @@ impl SendStream {
             *chunk = rest.unwrap_or_else(|| chunk.slice(written..));
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Writes some of `chunks` without a copy. Chunks that quiche has taken are empty afterwards.
+    /// Returns `Pending` only if nothing was written.
+    pub(super) fn poll_write_chunks(
+        &mut self,
+        cx: &Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<(), WriteError>> {
+        self.poll(cx, |quic, id| {
+            let mut any = false;
+            for chunk in chunks.iter_mut().filter(|chunk| !chunk.is_empty()) {
+                match quic.stream_send_zc(id, chunk.clone(), false) {
+                    Ok((written, rest)) => {
+                        any = true;
+                        *chunk = rest.unwrap_or_else(|| chunk.slice(written..));
+                        if !chunk.is_empty() {
+                            break;
+                        }
+                    }
+                    Err(Error::Done) if any => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Sets the order in which quiche sends the stream: the urgency from 0 (sent first) to 127, and
+    /// whether the stream shares with others of its urgency.
+    pub(super) fn set_priority(&self, urgency: u8, incremental: bool) {
+        let id = self.id;
+        // This fails only if the stream no longer exists.
+        let _ = self
+            .connection
+            .shared()
+            .with(|state| state.quic.stream_priority(id, urgency, incremental));
+    }
+
+    /// Returns `None` when the peer has acknowledged all data and the end, or a code if the stream
+    /// was stopped or reset.
+    pub(super) fn poll_delivery(&self, cx: &Context<'_>) -> Poll<Result<Option<u64>, Close>> {
+        self.connection.poll_delivery(cx, self.id, self.closed)
+    }
+
+    /// Ends the wait of [`Self::poll_delivery`].
+    pub(super) fn end_delivery(&self) {
+        self.connection.end_delivery(self.id);
     }
 
     /// Writes the end of the stream.
@@ -255,7 +303,7 @@ impl fmt::Debug for RecvStream {
 }
 
 impl RecvStream {
-    const fn new(connection: Connection, id: u64) -> Self {
+    pub(super) const fn new(connection: Connection, id: u64) -> Self {
         Self { connection, id, ended: None, rest: Bytes::new() }
     }
 

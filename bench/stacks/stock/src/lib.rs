@@ -24,4 +24,6 @@ mod traits {
 
 mod stock_quiche;
 
-pub use stock_quiche::{Connecting, Connection, Endpoint, Incoming, RecvStream, SendStream, h3};
+pub use stock_quiche::{
+    Connecting, Connection, Endpoint, Incoming, RecvStream, SendStream, h3, http,
+};

@@ -10,6 +10,8 @@ mod connection;
 mod endpoint;
 #[path = "../../src/quiche/h3.rs"]
 pub mod h3;
+#[path = "../../src/quiche/http.rs"]
+pub mod http;
 #[path = "../../src/quiche/native.rs"]
 mod native;
 #[path = "../../src/quiche/router.rs"]

@@ -89,6 +89,7 @@ impl State {
             self.established = true;
             shared.settled.notify_waiters();
             shared.credit.notify_waiters();
+            self.streams.openers.wake();
         }
         if let Some(sessions) = &self.sessions
             && let Some(ticket) = self.quic.session()
@@ -100,16 +101,22 @@ impl State {
         // Do this before any other query of a stream. After such a query, quiche forgets a stream
         // that is over.
         streams.deliveries.retain(|stream, wait| {
+            if wait.result.is_some() {
+                return true;
+            }
             wait.waiting.retain(|waiting| !waiting.is_closed());
             let result = match stream_delivery(quic, *stream) {
                 // If quiche has forgotten the stream, the peer had not stopped it. Either all data
                 // were acknowledged, or this end reset the stream.
                 StreamDelivery::Acknowledged | StreamDelivery::Forgotten if wait.finished => None,
                 StreamDelivery::Reset | StreamDelivery::Forgotten => Some(0),
-                _ => return !wait.waiting.is_empty(),
+                _ => return !wait.waiting.is_empty() || wait.task.is_some(),
             };
             wait.waiting.drain(..).for_each(|waiting| drop(waiting.send(Ok(result))));
-            false
+            let Some(task) = wait.task.take() else { return false };
+            wait.result = Some(result);
+            task.wake();
+            true
         });
         while let Some(stream) = quic.stream_readable_next() {
             let peers = stream & 1 != u64::from(self.server);
@@ -120,6 +127,10 @@ impl State {
                 has_readers = true;
                 streams.incoming[Dir::of(stream) as usize].push_back((stream, !self.established));
                 shared.incoming[Dir::of(stream) as usize].notify_waiters();
+                streams.accepting[Dir::of(stream) as usize]
+                    .take()
+                    .into_iter()
+                    .for_each(Waker::wake);
             }
         }
         while let Some(stream) = quic.stream_writable_next() {
@@ -137,10 +148,12 @@ impl State {
             if *wanted && left > 0 {
                 *wanted = false;
                 shared.credit.notify_waiters();
+                streams.openers.wake();
             }
         }
         if quic.dgram_recv_queue_len() > 0 {
             shared.datagrams.notify_waiters();
+            streams.datagrams.take().into_iter().for_each(Waker::wake);
         }
         // Discard path events. They are not needed, and quiche keeps one for each port change of a
         // client.
@@ -151,11 +164,18 @@ impl State {
     /// Ends the connection. Tells all waiting tasks.
     fn end(&mut self, shared: &Shared) {
         let close = close_of(&self.quic);
-        for wait in std::mem::take(&mut self.streams.deliveries).into_values() {
-            wait.waiting.into_iter().for_each(|waiting| drop(waiting.send(Err(close.clone()))));
-        }
-        std::mem::take(&mut self.streams.readers).into_values().for_each(Waker::wake);
-        self.streams.writers.values_mut().filter_map(Option::take).for_each(Waker::wake);
+        let streams = &mut self.streams;
+        // Results that nobody has taken yet stay.
+        streams.deliveries.retain(|_, wait| {
+            wait.waiting.drain(..).for_each(|waiting| drop(waiting.send(Err(close.clone()))));
+            wait.task.take().into_iter().for_each(Waker::wake);
+            wait.result.is_some()
+        });
+        std::mem::take(&mut streams.readers).into_values().for_each(Waker::wake);
+        streams.writers.values_mut().filter_map(Option::take).for_each(Waker::wake);
+        streams.accepting.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+        streams.datagrams.take().into_iter().for_each(Waker::wake);
+        streams.openers.wake();
         self.over = Some(close);
         let [bi, uni] = &shared.incoming;
         for notify in [&shared.settled, &shared.credit, bi, uni, &shared.datagrams] {
@@ -188,6 +208,7 @@ impl State {
             // quiche knows this once it has written the ClientHello.
             self.early = true;
             shared.credit.notify_waiters();
+            self.streams.openers.wake();
         }
         if let Some(native) = &mut self.native {
             // The window in bytes also changes with the packet size. Such a change must not count
