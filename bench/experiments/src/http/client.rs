@@ -1,17 +1,18 @@
 //! The HTTP/3 client. It requests synthetic bodies on one connection and checks the length of every
 //! body.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use fathom_cc::Time;
+use fathom_http3::client::{Connection, RequestSender, RequestStream};
+use fathom_http3::qpack::Fields;
+use fathom_http3::transport;
 use fathom_netsim::sim::SimHandle;
-use fathom_stacks::ZEROS;
 use futures_util::future::try_join_all;
-use h3::quic::{Connection, OpenStreams, RecvStream};
-use http::{HeaderValue, Request};
 
-use super::{HttpError, LiveRequest, Priority};
+use super::{HttpError, LiveRequest, NO_ERROR, Priority, config, zeros};
 
 /// A complete response.
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +41,20 @@ pub struct Ask {
 }
 
 /// The request side of an open HTTP/3 connection.
-pub struct Requests<O: OpenStreams<Bytes>> {
-    sender: h3::client::SendRequest<O, Bytes>,
+pub struct Requests<C: transport::Connection> {
+    sender: RequestSender<C>,
     sim: SimHandle,
 }
 
-/// Approximate bytes of a request without its padding: method, scheme, authority and path, encoded
-/// with QPACK's static table, and the frame header. A few bytes more or less do not change the
-/// number of packets.
+impl<C: transport::Connection> Clone for Requests<C> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone(), sim: self.sim.clone() }
+    }
+}
+
+/// Largest size of a request without its padding, in bytes: method, scheme, authority and path,
+/// encoded with QPACK's static table, and the headers of the HEADERS frame and the STREAM frame. Most
+/// requests need up to 12 bytes less. These bytes do not change the number of packets.
 const REQUEST_BASE: u64 = 40;
 
 /// Returns the number of cookie digits that pad a request to `request_bytes`, or `None` if it needs
@@ -56,35 +63,58 @@ fn padding(request_bytes: u64) -> Option<u64> {
     request_bytes.checked_sub(REQUEST_BASE).map(|bytes| bytes * 8 / 5)
 }
 
-/// Returns a cookie of this many digits. Cookies of up to 4,096 digits need no allocation.
-fn cookie(digits: u64) -> HeaderValue {
+/// Returns a cookie of this many digits. Cookies of up to 4,096 digits need no
+/// allocation.
+fn cookie(digits: u64) -> Cow<'static, [u8]> {
     static COOKIE: [u8; 4_096] = [b'0'; 4_096];
     let digits = digits as usize;
-    match COOKIE.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok()) {
-        Some(digits) => HeaderValue::from_static(digits),
-        None => HeaderValue::from_bytes(&vec![b'0'; digits]).expect("digits"),
+    match COOKIE.get(..digits) {
+        Some(digits) => Cow::Borrowed(digits),
+        None => Cow::Owned(vec![b'0'; digits]),
     }
 }
 
-impl<O: OpenStreams<Bytes>> Requests<O> {
-    /// Opens HTTP/3 on a connection whose handshake is complete.
-    ///
-    /// # Errors
-    /// Returns an error if HTTP/3 cannot be set up on the connection.
-    pub async fn open<C>(transport: C, sim: SimHandle) -> Result<Self, HttpError>
-    where
-        C: Connection<Bytes, OpenStreams = O> + Send + 'static,
-        C::SendStream: Send,
-        C::RecvStream: Send,
-        C::BidiStream: Send,
-        O: Send + 'static,
-    {
-        let (mut driver, sender) =
-            h3::client::builder().send_grease(false).build(transport).await?;
+/// Header of a request.
+struct Header<'a> {
+    method: &'static str,
+    path: &'a str,
+    priority: Option<&'static str>,
+    content_length: Option<&'a str>,
+    cookie: Option<&'a [u8]>,
+}
+
+impl<'a> Header<'a> {
+    const fn get(path: &'a str) -> Self {
+        Self { method: "GET", path, priority: None, content_length: None, cookie: None }
+    }
+}
+
+impl Fields for Header<'_> {
+    fn all(&self, mut take: impl FnMut(&[u8], &[u8]) -> bool) -> bool {
+        take(b":method", self.method.as_bytes())
+            && take(b":scheme", b"https")
+            && take(b":authority", b"lab.test")
+            && take(b":path", self.path.as_bytes())
+            && self.priority.is_none_or(|value| take(b"priority", value.as_bytes()))
+            && self.content_length.is_none_or(|value| take(b"content-length", value.as_bytes()))
+            && self.cookie.is_none_or(|value| take(b"cookie", value))
+    }
+}
+
+impl<C: transport::Connection> Requests<C> {
+    /// Opens HTTP/3 on a connection.
+    pub fn open(connection: C, sim: SimHandle) -> Self {
+        let (mut connection, sender) = Connection::new(connection, config());
         sim.spawn(async move {
-            poll_fn(|cx| driver.poll_close(cx)).await;
+            // The requests report why the connection ended.
+            poll_fn(|cx| connection.poll_close(cx)).await;
         });
-        Ok(Self { sender, sim })
+        Self { sender, sim }
+    }
+
+    /// Closes the connection.
+    pub fn close(&self) {
+        transport::Connection::close(self.sender.transport(), NO_ERROR.into(), b"");
     }
 
     /// Requests `bytes` bytes in equal parts, one per stream, on `streams` parallel streams. The
@@ -97,13 +127,10 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         bytes: u64,
         request_bytes: u64,
         streams: u32,
-    ) -> Result<Fetched, HttpError>
-    where
-        O: Clone,
-    {
+    ) -> Result<Fetched, HttpError> {
         let part = bytes.div_ceil(u64::from(streams.max(1)));
         let parts = (0..streams.max(1)).map(|_| {
-            let mut one = Self { sender: self.sender.clone(), sim: self.sim.clone() };
+            let mut one = self.clone();
             async move { one.get(part, request_bytes).await }
         });
         let fetched = try_join_all(parts).await?;
@@ -119,12 +146,8 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     pub fn fetch(
         &self,
         ask: Ask,
-    ) -> impl Future<Output = Result<Fetched, HttpError>> + Send + use<O>
-    where
-        O: Clone + Send + 'static,
-        O::BidiStream: Send,
-    {
-        let mut one = Self { sender: self.sender.clone(), sim: self.sim.clone() };
+    ) -> impl Future<Output = Result<Fetched, HttpError>> + Send + use<C> {
+        let mut one = self.clone();
         async move { one.fetch_one(ask).await }
     }
 
@@ -136,44 +159,43 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     pub fn live(
         &self,
         request: LiveRequest,
-    ) -> impl Future<Output = Result<(), HttpError>> + Send + use<O>
-    where
-        O: Clone + Send + 'static,
-        O::BidiStream: Send,
-    {
-        let mut sender = self.sender.clone();
-        let sim = self.sim.clone();
+    ) -> impl Future<Output = Result<(), HttpError>> + Send + use<C> {
+        let mut one = self.clone();
         async move {
-            let request = Request::get(format!("https://lab.test{}", request.path())).body(())?;
-            let mut stream = sender.send_request(request).await?;
-            stream.finish().await?;
-            response(&sim, stream, 0).await.map(drop)
+            let path = request.path();
+            let stream = one.sender.send(&Header::get(&path), Bytes::new()).await?;
+            response(&one.sim, stream, 0).await.map(drop)
         }
     }
 
     async fn fetch_one(&mut self, ask: Ask) -> Result<Fetched, HttpError> {
-        let uri = match ask.not_before {
-            Some(at) => format!("https://lab.test/bytes/{}?at={}", ask.bytes, at.as_nanos()),
-            None => format!("https://lab.test/bytes/{}", ask.bytes),
+        let path = match ask.not_before {
+            Some(at) => format!("/bytes/{}?at={}", ask.bytes, at.as_nanos()),
+            None => format!("/bytes/{}", ask.bytes),
         };
-        let mut request = if ask.upload > 0 { Request::post(uri) } else { Request::get(uri) };
-        if let Some(priority) = ask.priority {
-            request = request.header("priority", priority.header());
-        }
-        if ask.upload > 0 {
-            request = request.header("content-length", ask.upload);
-        }
-        if let Some(digits) = padding(ask.request_bytes) {
-            request = request.header("cookie", cookie(digits));
-        }
-        let mut stream = self.sender.send_request(request.body(())?).await?;
-        let mut left = ask.upload;
-        while left > 0 {
-            let n = left.min(ZEROS.len() as u64);
-            stream.send_data(Bytes::from_static(&ZEROS[..n as usize])).await?;
-            left -= n;
-        }
-        stream.finish().await?;
+        let length = (ask.upload > 0).then(|| ask.upload.to_string());
+        let cookie = padding(ask.request_bytes).map(cookie);
+        let header = Header {
+            method: if ask.upload > 0 { "POST" } else { "GET" },
+            priority: ask.priority.map(Priority::header),
+            content_length: length.as_deref(),
+            cookie: cookie.as_deref(),
+            ..Header::get(&path)
+        };
+        let stream = match zeros(ask.upload) {
+            (body, 0) => self.sender.send(&header, body).await?,
+            (first, mut left) => {
+                let mut stream = self.sender.open(&header).await?;
+                stream.sender().send_data(first).await?;
+                while left > 0 {
+                    let body;
+                    (body, left) = zeros(left);
+                    stream.sender().send_data(body).await?;
+                }
+                stream.sender().finish().await?;
+                stream
+            }
+        };
         response(&self.sim, stream, ask.bytes).await
     }
 
@@ -183,33 +205,49 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     /// Returns an error unless a complete response with status 200 and a body of `bytes`
     /// bytes arrives.
     pub async fn get(&mut self, bytes: u64, request_bytes: u64) -> Result<Fetched, HttpError> {
-        let mut request = Request::get(format!("https://lab.test/bytes/{bytes}"));
-        if let Some(digits) = padding(request_bytes) {
-            request = request.header("cookie", cookie(digits));
-        }
-        let mut stream = self.sender.send_request(request.body(())?).await?;
-        stream.finish().await?;
-        response(&self.sim, stream, bytes).await
+        self.fetch_one(Ask { bytes, request_bytes, ..Ask::default() }).await
     }
 }
 
 /// Waits for a complete response with a body of `bytes` bytes.
-async fn response<S: RecvStream>(
+async fn response<C: transport::Connection>(
     sim: &SimHandle,
-    mut stream: h3::client::RequestStream<S, Bytes>,
+    mut stream: RequestStream<C>,
     bytes: u64,
 ) -> Result<Fetched, HttpError> {
-    let head = stream.recv_response().await?;
+    let head = stream.head().await?;
     let first_byte = sim.time();
-    if head.status() != http::StatusCode::OK {
-        return Err(HttpError::Status(head.status().as_u16()));
+    if head.status != 200 {
+        return Err(HttpError::Status(head.status));
     }
     let mut got = 0;
-    while let Some(chunk) = stream.recv_data().await? {
-        got += chunk.remaining() as u64;
+    while let Some(chunk) = stream.data().await? {
+        got += chunk.len() as u64;
     }
     if got != bytes {
         return Err(HttpError::Length { got, wanted: bytes });
     }
     Ok(Fetched { first_byte, last_byte: sim.time(), bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_http3::qpack::Cache;
+
+    use super::*;
+
+    #[test]
+    fn padded_requests_have_almost_the_wanted_size() {
+        /// Type, stream number and length.
+        const STREAM_FRAME: u64 = 4;
+        for wanted in [40, 41, 100, 366, 1_000, 5_000, 100_000] {
+            for path in ["/bytes/1", "/bytes/12345", "/bytes/9876543210"] {
+                let cookie = padding(wanted).map(cookie);
+                let header = Header { cookie: cookie.as_deref(), ..Header::get(path) };
+                let size = Cache::new().frame(&header, None).len() as u64 + STREAM_FRAME;
+                assert!((wanted - 12..=wanted).contains(&size), "{path}: {size} of {wanted}");
+            }
+        }
+        assert!(padding(REQUEST_BASE - 1).is_none());
+    }
 }

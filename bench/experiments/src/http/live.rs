@@ -9,7 +9,6 @@ use fathom_netsim::sim::SimHandle;
 use fathom_stacks::Connection;
 use fathom_traffic::MediaStream;
 use fathom_traffic::media::LEAD;
-use http::Uri;
 
 /// A client's request for the frames of a stream as datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +28,9 @@ impl LiveRequest {
         format!("/live?start={start}&rate={rate}&fps={fps}&seed={seed}&first={first}{frames}")
     }
 
-    /// Parses a URI written by [`LiveRequest::path`]. Returns `None` for other URIs.
-    pub(super) fn read(uri: &Uri) -> Option<Self> {
-        let query = uri.query().filter(|_| uri.path() == "/live")?;
+    /// Parses a path and query written by [`LiveRequest::path`]. Returns `None` for others.
+    pub(super) fn read(path: &str) -> Option<Self> {
+        let query = path.strip_prefix("/live?")?;
         let field = |name: &str| {
             query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
         };
@@ -141,7 +140,7 @@ mod tests {
         };
         for frames in [Some(90), None] {
             let request = LiveRequest { stream: MediaStream { frames, ..stream }, first: 7 };
-            assert_eq!(LiveRequest::read(&request.path().parse().unwrap()), Some(request));
+            assert_eq!(LiveRequest::read(&request.path()), Some(request));
         }
         for other in [
             "/live",
@@ -149,7 +148,7 @@ mod tests {
             "/bytes/5?start=1&rate=1&fps=1&seed=1&first=0",
             "/live?start=1&rate=1&fps=0&seed=1&first=0",
         ] {
-            assert_eq!(LiveRequest::read(&other.parse().unwrap()), None, "{other}");
+            assert_eq!(LiveRequest::read(other), None, "{other}");
         }
         let piece = Piece { frame: 70_000, piece: 2, pieces: 300 };
         let datagram = piece.write(100);

@@ -1,5 +1,4 @@
-//! HTTP/3 over any transport of the `h3` crate: a server of synthetic bodies and a client that
-//! checks them.
+//! HTTP/3 over any stack: a server of synthetic bodies and a client that checks them.
 
 mod client;
 mod live;
@@ -7,7 +6,9 @@ mod priority;
 mod server;
 mod tls;
 
-use fathom_stacks::{Close, CloseKind};
+use bytes::Bytes;
+use fathom_http3::{Config, Error};
+use fathom_stacks::{Close, CloseKind, ZEROS};
 
 pub use client::{Ask, Fetched, Requests};
 pub use live::{LiveRequest, Piece};
@@ -22,6 +23,23 @@ pub const ALPN: &[u8] = b"h3";
 
 /// Error code H3_NO_ERROR (RFC 9114 §8.1).
 pub(crate) const NO_ERROR: u32 = 0x100;
+
+/// Largest size of a header in bytes. Cookies pad requests to the sizes that a workload asks for.
+const LARGEST_HEADER: u64 = 1 << 28;
+
+/// Returns the configuration of both ends.
+fn config() -> Config {
+    let mut config = Config::default();
+    config.message.section.bytes = LARGEST_HEADER;
+    config.message.overhead = LARGEST_HEADER;
+    config
+}
+
+/// Returns the next piece of a synthetic body of `left` bytes, and the number of bytes after it.
+fn zeros(left: u64) -> (Bytes, u64) {
+    let piece = left.min(ZEROS.len() as u64);
+    (Bytes::from_static(&ZEROS[..piece as usize]), left - piece)
+}
 
 /// Reason why a connection was lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,13 +68,10 @@ pub enum HttpError {
     Connection(Lost),
     /// The HTTP/3 connection failed.
     #[error("HTTP/3 connection: {0}")]
-    Http(#[from] h3::error::ConnectionError),
+    Http(Error),
     /// The HTTP/3 stream failed.
     #[error("HTTP/3 stream: {0}")]
-    Stream(#[from] h3::error::StreamError),
-    /// The request is not valid HTTP.
-    #[error("request: {0}")]
-    Request(#[from] http::Error),
+    Stream(Error),
     /// The server responded with a status other than 200.
     #[error("status {0}")]
     Status(u16),
@@ -71,6 +86,17 @@ pub enum HttpError {
         /// Bytes requested.
         wanted: u64,
     },
+}
+
+impl From<Error> for HttpError {
+    fn from(error: Error) -> Self {
+        let of_connection = match &error {
+            Error::Protocol(violation) => violation.ends_connection(),
+            Error::Connection(_) | Error::GoAway => true,
+            _ => false,
+        };
+        if of_connection { Self::Http(error) } else { Self::Stream(error) }
+    }
 }
 
 impl HttpError {

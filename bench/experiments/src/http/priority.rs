@@ -1,7 +1,5 @@
 //! The `priority` header (RFC 9218 §4, §5).
 
-use http::HeaderValue;
-
 /// Urgency of a response, and whether the client can use parts of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
@@ -26,15 +24,13 @@ const HEADERS: [[&str; 2]; 8] = [
 
 impl Priority {
     /// Returns the value of the header. An urgency above 7 counts as 7.
-    pub fn header(self) -> HeaderValue {
-        HeaderValue::from_static(
-            HEADERS[usize::from(self.urgency.min(7))][usize::from(self.incremental)],
-        )
+    pub fn header(self) -> &'static str {
+        HEADERS[usize::from(self.urgency.min(7))][usize::from(self.incremental)]
     }
 
     /// Parses the header as this laboratory's clients write it. Returns `None` for any other value.
-    pub fn read(value: &HeaderValue) -> Option<Self> {
-        let text = value.to_str().ok()?;
+    pub fn read(value: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(value).ok()?;
         let (urgency, rest) = text.strip_prefix("u=")?.split_at_checked(1)?;
         let urgency = urgency.parse().ok().filter(|urgency| *urgency <= 7)?;
         match rest {
@@ -54,11 +50,11 @@ mod tests {
         for urgency in 0..=7 {
             for incremental in [false, true] {
                 let priority = Priority { urgency, incremental };
-                assert_eq!(Priority::read(&priority.header()), Some(priority));
+                assert_eq!(Priority::read(priority.header().as_bytes()), Some(priority));
             }
         }
         for other in ["", "u=8", "u=", "i", "u=1;i", "u=12"] {
-            assert_eq!(Priority::read(&HeaderValue::from_static(other)), None, "{other}");
+            assert_eq!(Priority::read(other.as_bytes()), None, "{other}");
         }
     }
 }

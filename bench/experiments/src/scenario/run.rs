@@ -524,7 +524,6 @@ impl<'a> Run<'a> {
                 || (has_mtu_event && traffic.stack.needs_mtu_discovery()),
             tcp: traffic.tcp,
             uploads: workload.goes_up(),
-            concurrent: workload.is_concurrent(),
             datagrams: workload.datagram_buffer(),
             one_request: traffic.connections == Connections::Fresh,
             idle: traffic.idle,

@@ -20,13 +20,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fathom_cc::Time;
+use fathom_http3::transport;
 use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 use fathom_plugin::{Clock, Extension, Observer};
 #[cfg(feature = "quiche")]
 use fathom_stacks::BoringTls;
 pub use fathom_stacks::{Controller, ControllerError, ControllerSpec, SetupError, Stack};
 use fathom_stacks::{Endpoint, ReadOrder, Tls, UNLIMITED, UseOfStack};
-use h3::error::Code;
 
 pub(crate) use self::misreport::misreport;
 pub use self::misreport::{ClockMisreport, MISREPORTS};
@@ -93,9 +93,6 @@ pub(crate) struct EndpointSettings<'a> {
     /// Whether bodies travel from clients to servers, so that the senders of interest are the
     /// clients.
     pub(crate) uploads: bool,
-    /// Whether connections carry many requests at once. They then use the transport that has
-    /// priorities (RFC 9218) and the lowest CPU cost per stream.
-    pub(crate) concurrent: bool,
     /// Idle timeout of a connection.
     pub(crate) idle: Duration,
     /// Clock of the client's timestamps.
@@ -276,10 +273,9 @@ pub(crate) trait Client: Send {
     fn close(self: Box<Self>);
 }
 
-/// An open connection of any stack under the `h3` crate.
-struct OpenConnection<O: h3::quic::OpenStreams<Bytes>> {
-    opener: O,
-    requests: Requests<O>,
+/// An open connection of any stack. Dropping it closes the connection.
+struct OpenConnection<C: transport::Connection> {
+    requests: Requests<C>,
     /// Function that reads datagrams; `None` if the endpoints have no datagrams.
     datagrams: Option<ReadDatagram>,
     why_lost: WhyLost,
@@ -288,8 +284,7 @@ struct OpenConnection<O: h3::quic::OpenStreams<Bytes>> {
 /// Function that returns why a connection was lost. See [`Client::lost`].
 type WhyLost = Arc<dyn Fn() -> Option<Lost> + Send + Sync>;
 
-/// Replaces the error of a request by the reason why the connection was lost, if it was lost. The
-/// `h3` crate may report only that there is no connection.
+/// Replaces the error of a request by the reason why the connection was lost, if it was lost.
 fn explained(error: HttpError, why_lost: &WhyLost) -> HttpError {
     why_lost().map_or(error, HttpError::Connection)
 }
@@ -297,11 +292,7 @@ fn explained(error: HttpError, why_lost: &WhyLost) -> HttpError {
 /// Function that reads the next datagram of a connection.
 type ReadDatagram = Box<dyn Fn() -> BoxFuture<'static, Option<Bytes>> + Send>;
 
-impl<O> Client for OpenConnection<O>
-where
-    O: h3::quic::OpenStreams<Bytes> + Clone + Send + 'static,
-    O::BidiStream: Send,
-{
+impl<C: transport::Connection> Client for OpenConnection<C> {
     fn fetch(&self, ask: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>> {
         let (fetched, why_lost) = (self.requests.fetch(ask), Arc::clone(&self.why_lost));
         Box::pin(async move { fetched.await.map_err(|e| explained(e, &why_lost)) })
@@ -338,8 +329,13 @@ where
         Box::pin(async move { fetched.await.map_err(|e| explained(e, why_lost)) })
     }
 
-    fn close(mut self: Box<Self>) {
-        self.opener.close(Code::H3_NO_ERROR, b"");
+    /// Does nothing, because [`Drop`] closes the connection.
+    fn close(self: Box<Self>) {}
+}
+
+impl<C: transport::Connection> Drop for OpenConnection<C> {
+    fn drop(&mut self) {
+        self.requests.close();
     }
 }
 

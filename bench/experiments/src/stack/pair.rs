@@ -10,13 +10,12 @@ use fathom_stacks::{
     EndpointSettings as Settings, Incoming, Monitor, ReadOrder, SetupError, Tls, TransportSettings,
 };
 
-use super::explained;
 use super::senders::{ReportSender, SenderReport, SenderStats};
 use super::{
     BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Ends, Host, OpenConnection,
     ReadDatagram, Side, WhyLost,
 };
-use crate::http::{HttpError, Identity, Lost, NO_ERROR, Priority, Requests, Sessions, push, serve};
+use crate::http::{HttpError, Identity, Lost, NO_ERROR, Requests, Sessions, push, serve};
 
 /// Makes both ends of connections. `tls` returns the TLS configuration of a side.
 pub(super) fn ends<E: Endpoint>(
@@ -33,7 +32,7 @@ pub(super) fn ends<E: Endpoint>(
             endpoint: client,
             sim: settings.sim.clone(),
             senders: settings.uploads.then(|| Arc::clone(&host)),
-            transport: Transport::of(settings),
+            order: settings.read_order(),
             sessions: settings.identity.sessions.clone(),
             early_data: settings.identity.early_data(),
             datagrams: settings.datagrams.is_some(),
@@ -80,7 +79,7 @@ struct Opener<E> {
     sim: SimHandle,
     /// Observer of the clients' senders, if bodies travel from clients.
     senders: Option<Arc<dyn Host>>,
-    transport: Transport,
+    order: ReadOrder,
     /// Sessions that clients resume; `None` if sessions are not resumed.
     sessions: Option<Arc<Sessions>>,
     /// Whether clients that hold a ticket send requests with the handshake.
@@ -105,7 +104,7 @@ impl<E: Endpoint> Connector for Opener<E> {
             .endpoint
             .connect(server_address(flow), "lab.test", None, observer)
             .map_err(|e| HttpError::Connect(e.to_string()));
-        let (sim, senders, transport) = (self.sim.clone(), self.senders.clone(), self.transport);
+        let (sim, senders, order) = (self.sim.clone(), self.senders.clone(), self.order);
         let uploads = senders.clone();
         Box::pin(async move {
             let connecting = connecting?;
@@ -126,21 +125,8 @@ impl<E: Endpoint> Connector for Opener<E> {
             });
             let lost = connection.clone();
             let why_lost: WhyLost = Arc::new(move || lost.close_reason().and_then(reason));
-            let opened = match transport {
-                Transport::Plain => {
-                    open_http(connection.h3(), sim, datagrams, Arc::clone(&why_lost)).await
-                }
-                Transport::Prioritised(order) => {
-                    open_http(
-                        connection.prioritised_h3(order).0,
-                        sim,
-                        datagrams,
-                        Arc::clone(&why_lost),
-                    )
-                    .await
-                }
-            };
-            opened.map_err(|e| explained(e, &why_lost))
+            let requests = Requests::open(connection.http(order), sim);
+            Ok(Box::new(OpenConnection { requests, datagrams, why_lost }) as Box<dyn Client>)
         })
     }
 }
@@ -170,53 +156,12 @@ async fn read_datagram(connection: impl Connection) -> Option<Bytes> {
     connection.read_datagram().await
 }
 
-/// Opens HTTP/3 over a transport.
-async fn open_http<C, O>(
-    transport: C,
-    sim: SimHandle,
-    datagrams: Option<ReadDatagram>,
-    why_lost: WhyLost,
-) -> Result<Box<dyn Client>, HttpError>
-where
-    C: h3::quic::Connection<Bytes, OpenStreams = O> + Send + 'static,
-    C::SendStream: Send,
-    C::RecvStream: Send,
-    C::BidiStream: Send,
-    O: h3::quic::OpenStreams<Bytes> + Clone + Send + 'static,
-    O::BidiStream: Send,
-{
-    let opener = transport.opener();
-    let requests = Requests::open(transport, sim).await?;
-    Ok(Box::new(OpenConnection { opener, requests, datagrams, why_lost }))
-}
-
-/// Transport of the `h3` crate, the same on both ends.
-#[derive(Clone, Copy)]
-enum Transport {
-    /// The transport that most applications of the stack use.
-    Plain,
-    /// The transport with the lowest CPU cost per stream. It supports priorities, and reads streams
-    /// in the given order.
-    Prioritised(ReadOrder),
-}
-
-impl Transport {
-    fn of(settings: &EndpointSettings<'_>) -> Self {
-        let order = settings.read_order();
-        if settings.concurrent || order == ReadOrder::Unordered {
-            Self::Prioritised(order)
-        } else {
-            Self::Plain
-        }
-    }
-}
-
 /// Settings of a group's servers.
 #[derive(Clone, Copy)]
 struct Serving {
     /// Whether bodies travel to the servers. The servers' senders are then not observed.
     uploads: bool,
-    transport: Transport,
+    order: ReadOrder,
     /// Whether requests can arrive with the handshake.
     early_data: bool,
 }
@@ -224,7 +169,7 @@ struct Serving {
 impl Serving {
     fn of(settings: &EndpointSettings<'_>) -> Self {
         let early_data = settings.identity.early_data();
-        Self { uploads: settings.uploads, transport: Transport::of(settings), early_data }
+        Self { uploads: settings.uploads, order: settings.read_order(), early_data }
     }
 }
 
@@ -243,7 +188,7 @@ impl ReportSender for Sender {
 }
 
 async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, serving: Serving) {
-    let Serving { uploads, transport, early_data } = serving;
+    let Serving { uploads, order, early_data } = serving;
     while let Some(incoming) = endpoint.accept().await {
         let flow = incoming.local_ip().and_then(flow_of);
         // If an attempt is refused, the client reports the refusal.
@@ -269,18 +214,7 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
                 // The client reports failures.
                 let think = |at| host.think(flow, at);
                 let live = |request| push(&task, &connection, request);
-                let _ = match transport {
-                    Transport::Plain => {
-                        serve(connection.h3(), think, live, |_, _| (), writing).await
-                    }
-                    Transport::Prioritised(order) => {
-                        let (transport, set) = connection.prioritised_h3(order);
-                        let prioritise = |stream, priority: Priority| {
-                            set(stream, priority.urgency, priority.incremental)
-                        };
-                        serve(transport, think, live, prioritise, writing).await
-                    }
-                };
+                serve(connection.http(order), think, live, writing).await;
                 connection.close(NO_ERROR);
             }
             if let Some((id, _)) = id {

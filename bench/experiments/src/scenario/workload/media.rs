@@ -126,10 +126,6 @@ impl Model for Media {
         Ok(())
     }
 
-    fn is_concurrent(&self) -> bool {
-        true
-    }
-
     fn datagram_buffer(&self) -> Option<usize> {
         (self.transport == MediaTransport::Datagram)
             .then(|| send_buffer(self.rate, self.fps, self.deadline))

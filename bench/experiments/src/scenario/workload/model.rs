@@ -135,11 +135,6 @@ pub(crate) trait Model: fmt::Debug {
         false
     }
 
-    /// Returns whether a client has several requests open at once on a connection.
-    fn is_concurrent(&self) -> bool {
-        false
-    }
-
     /// Returns the size of the buffer of QUIC DATAGRAM frames that wait to be sent, if bodies
     /// travel in such frames.
     fn datagram_buffer(&self) -> Option<usize> {

@@ -148,10 +148,6 @@ impl Model for Pages {
         self.resumption
     }
 
-    fn is_concurrent(&self) -> bool {
-        true
-    }
-
     fn scale(&mut self, scale: f64) {
         self.period = self.period.scaled(scale);
     }
