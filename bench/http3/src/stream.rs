@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 
@@ -195,7 +195,8 @@ impl<C: Connection> Drop for SendStream<C> {
     }
 }
 
-/// The receiving half of a request's stream. Dropping it before the end stops the stream.
+/// The receiving half of a request's stream. Dropping it before the end has arrived stops the
+/// stream.
 pub struct ReceiveStream<C: Connection> {
     stream: C::ReceiveStream,
     shared: Arc<Shared<C>>,
@@ -390,6 +391,16 @@ impl<C: Connection> ReceiveStream<C> {
         error
     }
 
+    /// Returns whether everything has arrived and only the end was not read. Stopping such a stream
+    /// would cost a frame, and packets if the peer resets the stream for it.
+    #[inline]
+    fn end_arrived(&mut self) -> bool {
+        let read = self.inbox.as_ref().is_some_and(|inbox| inbox.rest.is_empty());
+        let mut cx = Context::from_waker(Waker::noop());
+        read && matches!(self.state, ReceiveState::Body)
+            && matches!(self.stream.poll_chunk(&mut cx), Poll::Ready(Ok(None)))
+    }
+
     /// Tells the peer's encoder that sections of this stream are not read (RFC 9204 §2.2.2.2).
     fn cancel_section(&self) {
         if self.shared.has_table() {
@@ -411,7 +422,9 @@ impl<C: Connection> Drop for ReceiveStream<C> {
     #[inline]
     fn drop(&mut self) {
         if matches!(self.state, ReceiveState::Head | ReceiveState::Body) {
-            self.stream.stop(self.drop_code.0);
+            if !self.end_arrived() {
+                self.stream.stop(self.drop_code.0);
+            }
             self.cancel_section();
         }
         if let Some(inbox) = self.inbox.take() {

@@ -202,6 +202,26 @@ async fn dropped_streams_are_reset_and_never_look_complete() {
 }
 
 #[tokio::test]
+async fn request_whose_end_has_arrived_is_not_stopped() {
+    let (server, client) = memory::pair();
+    start_server(&server, Config::default(), |mut request| async move {
+        request.head().await.unwrap();
+        request.respond(&OK, Bytes::new()).await.unwrap();
+    });
+    let mut sender = start_client(&client);
+    let mut whole = sender.send(&GET, Bytes::new()).await.unwrap();
+    let mut open = sender.open(&GET).await.unwrap();
+    let mut unread = sender.send(&GET, Bytes::from_static(b"body")).await.unwrap();
+    for stream in [&mut whole, &mut open, &mut unread] {
+        assert_eq!(stream.head().await.unwrap().status, 200);
+    }
+    settle().await;
+    assert_eq!(client.stop_code(0), None);
+    assert_eq!(client.stop_code(4), Some(Code::H3_NO_ERROR.0));
+    assert_eq!(client.stop_code(8), Some(Code::H3_NO_ERROR.0));
+}
+
+#[tokio::test]
 async fn client_that_drops_a_request_cancels_it() {
     let (server, client) = memory::pair();
     let mut sender = start_client(&client);
