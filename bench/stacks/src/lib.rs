@@ -11,6 +11,7 @@
 //! | `native.rs` | observing a stack's own controller from outside |
 //! | `quinn.rs`, `noq.rs` | differences between quinn and noq: names, numbers, signatures |
 //! | `endpoint.rs`, `watched.rs` | traits and watched controllers; compiled once for each of quinn and noq |
+//! | `http.rs`, `unordered.rs` | connections for HTTP/3, also compiled for each of quinn and noq |
 //! | `prioritised.rs`, `zeros.rs` | HTTP/3 with stream priorities; bodies without copies |
 //! | `quiche.rs`, `quiche/` | quiche and its driver |
 //!

@@ -57,20 +57,21 @@ impl<C: transport::Connection> Clone for Requests<C> {
 /// requests need up to 12 bytes less. These bytes do not change the number of packets.
 const REQUEST_BASE: u64 = 40;
 
-/// Returns the number of cookie digits that pad a request to `request_bytes`, or `None` if it needs
-/// no padding. QPACK's Huffman code encodes a digit in 5 bits, so 8 digits fill 5 bytes.
+/// Returns the length of the cookie that pads a request to `request_bytes`, or `None` if it needs no
+/// padding.
 fn padding(request_bytes: u64) -> Option<u64> {
-    request_bytes.checked_sub(REQUEST_BASE).map(|bytes| bytes * 8 / 5)
+    request_bytes.checked_sub(REQUEST_BASE)
 }
 
-/// Returns a cookie of this many digits. Cookies of up to 4,096 digits need no
-/// allocation.
-fn cookie(digits: u64) -> Cow<'static, [u8]> {
-    static COOKIE: [u8; 4_096] = [b'0'; 4_096];
-    let digits = digits as usize;
-    match COOKIE.get(..digits) {
-        Some(digits) => Cow::Borrowed(digits),
-        None => Cow::Owned(vec![b'0'; digits]),
+/// Returns a cookie of this length. Cookies of up to 4,096 bytes need no allocation. QPACK's
+/// Huffman code has 8 bits for `X`, so the cookie is sent without the code, which saves the time to
+/// encode and decode it.
+fn cookie(length: u64) -> Cow<'static, [u8]> {
+    static COOKIE: [u8; 4_096] = [b'X'; 4_096];
+    let length = length as usize;
+    match COOKIE.get(..length) {
+        Some(cookie) => Cow::Borrowed(cookie),
+        None => Cow::Owned(vec![b'X'; length]),
     }
 }
 
