@@ -63,6 +63,13 @@ impl<C: transport::Connection> Connection<C> {
         self.driver.send_control(|to| write_priority_update(stream, priority, to))
     }
 
+    /// Returns the connection of the stack without closing it. HTTP/3 may then be started on it
+    /// again, but only if the server has rejected 0-RTT and so has seen none of this connection's
+    /// streams.
+    pub fn into_transport(self) -> C {
+        self.driver.into_transport()
+    }
+
     /// Returns the server's settings, once they have arrived.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.driver.shared.settings.get()

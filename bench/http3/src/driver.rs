@@ -83,6 +83,8 @@ pub(crate) struct Driver<C: Connection> {
     control: Outgoing<C::SendStream>,
     decoder: Outgoing<C::SendStream>,
     updates: VecDeque<(u64, Priority)>,
+    /// Whether the end of HTTP/3 ends the connection.
+    closes: bool,
 }
 
 impl<C: Connection> Driver<C> {
@@ -100,6 +102,7 @@ impl<C: Connection> Driver<C> {
             control,
             decoder: Outgoing::new(DECODER),
             updates: VecDeque::new(),
+            closes: true,
             shared,
         }
     }
@@ -218,6 +221,12 @@ impl<C: Connection> Driver<C> {
         self.updates.pop_front()
     }
 
+    /// Ends HTTP/3 and returns the connection without closing it.
+    pub(crate) fn into_transport(mut self) -> C {
+        self.closes = false;
+        self.shared.connection.clone()
+    }
+
     /// Queues bytes on the control stream and sends as many as possible at once.
     pub(crate) fn send_control(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
         write(&mut self.control.queued);
@@ -228,6 +237,9 @@ impl<C: Connection> Driver<C> {
 impl<C: Connection> Drop for Driver<C> {
     /// Closes the connection, because the control stream must not end before.
     fn drop(&mut self) {
+        if !self.closes {
+            return;
+        }
         self.shared.connection.close(Code::H3_NO_ERROR.0, b"");
     }
 }

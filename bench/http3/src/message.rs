@@ -253,7 +253,8 @@ impl MessageReader {
             Some(left) => self.left = left,
             None => {
                 let limit = self.limits.overhead;
-                let reason = format!("the header frames take more than {limit} bytes");
+                let reason =
+                    format!("the stream exceeds its limit of {limit} bytes for field sections");
                 return Err(ProtocolError::fields_too_large(reason));
             }
         }
@@ -296,7 +297,7 @@ impl MessageReader {
             None => {
                 let limit = self.limits.overhead;
                 return Err(ProtocolError::too_much(format!(
-                    "the stream has more than {limit} bytes besides the body"
+                    "the stream exceeds its limit of {limit} bytes besides the body"
                 )));
             }
         }
