@@ -22,7 +22,7 @@
 //! | `limits.rs` | limits per client and for the whole server |
 //! | `metrics/` | Prometheus metrics per controller |
 //! | `connection_log.rs` | a connection's qlog: controller and responses |
-//! | `http3/` | checks of a peer's HTTP/3 bytes, in front of the `h3` crate |
+//! | `http3.rs` | settings of HTTP/3 for both ends |
 //! | `timestamps.rs` | the `--timestamps` option |
 //! | `server/` | accepting connections, serving requests, shutdown |
 //! | `load/` | the load generator |

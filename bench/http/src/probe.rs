@@ -10,21 +10,21 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Buf;
+use bytes::Bytes;
 use fathom_cc::Invalid;
+use fathom_http3::client;
 use fathom_plugin::{EcnCounts, EnableTimestamp, Extension, InUse, Offer};
 use fathom_stacks::quinn::{Connecting, Connection, Endpoint};
 use fathom_stacks::{
-    Connection as _, Controller, Endpoint as _, EndpointSettings, Monitor, SetupError, Stack, Tls,
-    TransportSettings,
+    Connection as _, Controller, Endpoint as _, EndpointSettings, Monitor, ReadOrder, SetupError,
+    Stack, Tls, TransportSettings,
 };
-use h3::error::{ConnectionError, StreamError};
 use http::{Request, Uri};
 use rustls::ClientConfig;
 
 use crate::handshake_error::HandshakeError;
-use crate::http3::NO_ERROR;
-use crate::http3::{self, Closer};
+use crate::http3::{self, NO_ERROR};
+use crate::limits::RESPONSE_BYTES;
 use crate::load::{LoadError, Origin, wildcard_address};
 use crate::trust::Trust;
 
@@ -64,12 +64,9 @@ pub enum ProbeError {
     /// The handshake failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// The HTTP/3 connection failed.
+    /// The HTTP/3 connection or a request failed.
     #[error(transparent)]
-    Connection(#[from] ConnectionError),
-    /// A request failed.
-    #[error(transparent)]
-    Stream(#[from] StreamError),
+    Http3(#[from] fathom_http3::Error),
     /// The URL does not make a request.
     #[error(transparent)]
     Request(#[from] http::Error),
@@ -251,7 +248,10 @@ async fn run_requests(
     let started = Instant::now();
     let connection = connecting.await.map_err(HandshakeError::from)?;
     let handshake = started.elapsed();
-    let (mut driver, mut sender) = http3::client(connection.h3(), Closer::new(&connection)).await?;
+    let (mut driver, mut sender) = client::Connection::new(
+        connection.http(ReadOrder::Ordered),
+        http3::config(RESPONSE_BYTES, RESPONSE_BYTES),
+    );
     let responses = async {
         let mut got = get(&mut sender, url, options.max_body_bytes).await?;
         for _ in 1..options.requests {
@@ -289,29 +289,26 @@ async fn run_requests(
 /// Sends a request. Returns the response's status, the bytes read of its body, and its field
 /// `server`.
 async fn get(
-    sender: &mut http3::RequestSender<<Connection as fathom_stacks::Connection>::H3Opener>,
+    sender: &mut client::RequestSender<<Connection as fathom_stacks::Connection>::Http>,
     url: &Uri,
     max_body_bytes: u64,
 ) -> Result<(u16, u64, Option<String>), ProbeError> {
     let request =
         Request::get(url.clone()).header(http::header::USER_AGENT, "fathom-probe").body(());
-    let mut stream = sender.send_request(request?).await?;
-    // A server that has read enough of a request may stop the rest (RFC 9114 §4.1). The response
-    // shows any other error.
-    let _ = stream.finish().await;
-    let head = stream.recv_response().await?;
+    let mut stream = sender.send(&request?, Bytes::new()).await?;
+    let status = stream.head().await?.status;
     let mut bytes = 0;
-    while let Some(data) = stream.recv_data().await? {
-        bytes += data.remaining() as u64;
+    while let Some(data) = stream.data().await? {
+        bytes += data.len() as u64;
         if bytes >= max_body_bytes {
             // Dropping the stream sends STOP_SENDING.
             break;
         }
     }
     // The text is printed on a terminal, so remove control characters.
-    let text = |value: &http::HeaderValue| {
-        let shown = value.to_str().unwrap_or_default().chars().filter(|c| !c.is_control());
-        shown.take(60).collect::<String>()
+    let text = |value: &[u8]| {
+        let value = std::str::from_utf8(value).unwrap_or_default();
+        value.chars().filter(|c| !c.is_control()).take(60).collect::<String>()
     };
-    Ok((head.status().as_u16(), bytes, head.headers().get(http::header::SERVER).map(text)))
+    Ok((status, bytes, stream.fields().get(b"server").map(text)))
 }

@@ -106,12 +106,6 @@ impl SiteRequest {
     }
 }
 
-/// Returns whether the text is a token, as methods and field names are (RFC 9110 §5.6.2).
-pub(crate) fn is_token(text: &[u8]) -> bool {
-    !text.is_empty()
-        && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
-}
-
 /// Reads the value of a `content-length` field. Returns `None` if it is not a number
 /// (RFC 9110 §8.6).
 pub(crate) fn content_length(value: &[u8]) -> Option<u64> {

@@ -6,6 +6,7 @@ mod guard;
 mod hostile;
 mod load;
 mod malformed;
+mod priorities;
 mod proxy;
 mod proxy_attack;
 mod reload;

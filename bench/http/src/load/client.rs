@@ -9,14 +9,13 @@ use std::time::Duration;
 use fathom_plugin::Observer;
 use fathom_stacks::{
     Connecting as _, Connection as _, ConnectionStats, Controller, EarlyDataAccepted, Endpoint,
-    EndpointSettings, SetupError, Stack, Tls, TransportSettings, UNLIMITED,
+    EndpointSettings, ReadOrder, SetupError, Stack, Tls, TransportSettings, UNLIMITED,
 };
 
 use super::target::{Origin, wildcard_address};
 use super::uplink_delay::UplinkDelay;
 use super::{LoadError, Timestamps};
 use crate::handshake_error::HandshakeError;
-use crate::http3::Closer;
 use crate::udp;
 
 /// Configuration of clients.
@@ -136,13 +135,8 @@ pub(super) struct Connection<E: Endpoint> {
 
 impl<E: Endpoint> Connection<E> {
     /// Returns the connection for HTTP/3.
-    pub(super) fn h3(&self) -> <E::Connection as fathom_stacks::Connection>::H3 {
-        self.connection.h3()
-    }
-
-    /// Returns the handle that closes the connection if the server violates HTTP/3.
-    pub(super) fn closer(&self) -> Closer {
-        Closer::new(&self.connection)
+    pub(super) fn http(&self) -> <E::Connection as fathom_stacks::Connection>::Http {
+        self.connection.http(ReadOrder::Ordered)
     }
 
     /// Returns whether the connection is open.

@@ -46,14 +46,13 @@ impl<E: Endpoint> LoadContext<E> {
         let connecting = self.client.connect()?;
         let connection = tokio::time::timeout(limit, connecting).await.map_err(late)??;
         self.stats.record_handshake(now() - began, true, began);
-        // If a server permitted no stream, the setup would never complete.
-        let started = Session::start(
+        Session::start(
             connection,
             self.number(),
             Arc::clone(&self.stats),
             Arc::clone(&self.options.fields),
-        );
-        tokio::time::timeout(limit, started).await.map_err(late)?
+        )
+        .await
     }
 
     /// Sends a request on a fresh connection, and stores the connection in `kept`.
@@ -111,7 +110,7 @@ impl<E: Endpoint> LoadContext<E> {
             session.drive(http3);
             return answered;
         }
-        drop((sender, http3));
+        drop((sender, http3.into_transport()));
         let connection = kept.take().and_then(Session::give_back);
         match connection {
             Some(connection) if connection.is_open() => {

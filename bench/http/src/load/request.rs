@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use fathom_cc::units::duration_text;
-use h3::error::{Code, ConnectionError, StreamError};
+use fathom_http3::Error;
+use fathom_http3::error::{Code, Kind, ProtocolError};
 use http::{StatusCode, Uri};
 use strum::VariantArray as _;
 
 use crate::digest::DigestError;
 use crate::handshake_error::HandshakeError;
-use crate::http3::PeerError;
 
 /// Kinds of request failure.
 #[derive(
@@ -51,7 +51,7 @@ pub(super) enum Failure {
     EarlyHandshake,
     /// HTTP/3 could not be set up on the connection.
     #[error(transparent)]
-    Setup(ConnectionError),
+    Setup(Error),
     /// No pooled connection is left.
     #[error("there is no connection")]
     NoConnection,
@@ -68,21 +68,16 @@ pub(super) enum Failure {
     GoAway,
     /// The stream or connection ended.
     #[error(transparent)]
-    Stream(StreamError),
+    Stream(Error),
     /// The server violated HTTP/3 or sent too much.
     #[error(transparent)]
-    Peer(#[from] PeerError),
+    Peer(ProtocolError),
     /// The status was 400 or above.
     #[error("{0}")]
     Status(StatusCode),
     /// The body's length differs from `content-length`.
-    #[error("the body has {received} bytes, but content-length is {declared}")]
-    Length {
-        /// Number of bytes of the body that arrived.
-        received: u64,
-        /// Value of `content-length`.
-        declared: u64,
-    },
+    #[error(transparent)]
+    ContentLength(ProtocolError),
     /// The value of `content-length` is not a number.
     #[error("content-length is not a number")]
     InvalidLength,
@@ -103,24 +98,30 @@ impl Failure {
             Self::TimedOut { connected: true, .. } => FailureKind::Timeout,
             Self::GoAway | Self::Stream(_) => FailureKind::Reset,
             // A response that is larger than the client accepts does not violate a rule of HTTP/3.
-            Self::Peer(error) if error.code() == Code::H3_EXCESSIVE_LOAD => FailureKind::Reset,
+            Self::Peer(error) if error.code == Code::H3_EXCESSIVE_LOAD => FailureKind::Reset,
             Self::Peer(_) => FailureKind::Protocol,
             Self::Status(_) => FailureKind::Status,
-            Self::Length { .. } | Self::InvalidLength => FailureKind::Body,
+            Self::ContentLength(_) | Self::InvalidLength => FailureKind::Body,
             Self::Digest(_) => FailureKind::Digest,
         }
     }
 }
 
-impl From<StreamError> for Failure {
-    fn from(error: StreamError) -> Self {
-        // Whether this variant can be matched without `{ .. }` depends on a feature of `h3`, which
-        // other crates of a build may enable.
-        #[allow(clippy::unneeded_struct_pattern)]
-        match PeerError::of(&error) {
-            Some(peer) => Self::Peer(peer.clone()),
-            None if matches!(error, StreamError::RemoteClosing { .. }) => Self::GoAway,
-            None => Self::Stream(error),
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::GoAway => Self::GoAway,
+            Error::Protocol(error) => error.into(),
+            error => Self::Stream(error),
+        }
+    }
+}
+
+impl From<ProtocolError> for Failure {
+    fn from(error: ProtocolError) -> Self {
+        match error.kind {
+            Kind::ContentLength => Self::ContentLength(error),
+            _ => Self::Peer(error),
         }
     }
 }

@@ -1,37 +1,42 @@
 //! One HTTP/3 connection of the client, and the requests on it.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Buf;
+use bytes::Bytes;
+use fathom_http3::client;
+use fathom_http3::convert;
+use fathom_http3::fields::ContentLength;
+use fathom_http3::qpack::Fields;
 use fathom_stacks::Endpoint;
-use http::Uri;
+use http::{HeaderMap, StatusCode, Uri};
 use tokio::task::AbortHandle;
 
 use super::client::Connection;
 use super::clock::now;
 use super::load_stats::LoadStats;
-use super::request::{Failure, FailureKind, ResponseProgress};
+use super::request::{Failure, ResponseProgress};
 use crate::digest::{self, Digest};
-use crate::http3::NO_ERROR;
-use crate::http3::{self, Closer};
+use crate::http3::{self, NO_ERROR};
+use crate::limits::RESPONSE_BYTES;
+
+/// Transport of HTTP/3.
+type Http<E> = <<E as Endpoint>::Connection as fathom_stacks::Connection>::Http;
 
 /// Sender of requests.
-pub(super) type RequestSender<E> =
-    http3::RequestSender<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3Opener>;
+pub(super) type RequestSender<E> = client::RequestSender<Http<E>>;
 
 /// Driver of the HTTP/3 connection: settings, GOAWAY.
-pub(super) type Http3Driver<E> =
-    http3::Http3Driver<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3>;
+pub(super) type Http3Driver<E> = client::Connection<Http<E>>;
 
 /// An HTTP/3 connection. Dropping it closes the connection and records its statistics.
 pub(super) struct Session<E: Endpoint> {
     pub(super) id: u64,
     /// The open connection; `None` once it is given back to the caller.
     connection: Option<Connection<E>>,
-    /// Handle that closes the connection and stores the reason.
-    closer: Closer,
     sender: RequestSender<E>,
     driver: Option<AbortHandle>,
     /// Whether the server has sent GOAWAY.
@@ -43,13 +48,13 @@ pub(super) struct Session<E: Endpoint> {
 /// Header fields of every request in addition to its URL.
 #[derive(Debug)]
 pub(super) struct RequestFields {
-    headers: http::HeaderMap,
+    headers: HeaderMap,
     /// Whether bodies are checked against the server's digests.
     check_digests: bool,
 }
 
 impl RequestFields {
-    pub(super) fn new(mut headers: http::HeaderMap, check_digests: bool) -> Self {
+    pub(super) fn new(mut headers: HeaderMap, check_digests: bool) -> Self {
         if check_digests {
             headers.insert(digest::WANT_CONTENT_DIGEST, digest::WANTED);
         }
@@ -70,44 +75,30 @@ impl<E: Endpoint> Session<E> {
         Ok(session)
     }
 
-    /// Starts HTTP/3 on a connection like [`Session::start`], but does not drive the connection
-    /// before [`Session::drive`] is called.
+    /// Starts HTTP/3 on a connection like [`Session::start`], but only sends the settings, and does
+    /// not drive the connection before [`Session::drive`] is called.
     pub(super) async fn prepare(
         connection: Connection<E>,
         id: u64,
         stats: Arc<LoadStats>,
         fields: Arc<RequestFields>,
     ) -> Result<(Self, Http3Driver<E>), Failure> {
-        let closer = connection.closer();
-        match http3::client(connection.h3(), closer.clone()).await {
-            Ok((http3, sender)) => {
-                let spent = AtomicBool::new(false);
-                Ok((
-                    Self {
-                        id,
-                        connection: Some(connection),
-                        closer,
-                        sender,
-                        driver: None,
-                        spent,
-                        stats,
-                        fields,
-                    },
-                    http3,
-                ))
-            }
-            Err(e) => {
-                connection.close(NO_ERROR);
-                stats.record_connection(&connection.stats());
-                Err(Failure::Setup(e))
-            }
+        let config = http3::config(RESPONSE_BYTES, RESPONSE_BYTES);
+        let (mut http3, sender) = client::Connection::new(connection.http(), config);
+        if let Poll::Ready(error) = poll_fn(|cx| Poll::Ready(http3.poll_close(cx))).await {
+            connection.close(NO_ERROR);
+            stats.record_connection(&connection.stats());
+            return Err(Failure::Setup(error));
         }
+        let spent = AtomicBool::new(false);
+        let connection = Some(connection);
+        Ok((Self { id, connection, sender, driver: None, spent, stats, fields }, http3))
     }
 
     /// Starts the task that drives the connection: settings, GOAWAY.
     pub(super) fn drive(&mut self, mut http3: Http3Driver<E>) {
         let driver = tokio::spawn(async move {
-            std::future::poll_fn(|cx| http3.poll_close(cx)).await;
+            poll_fn(|cx| http3.poll_close(cx)).await;
         });
         self.driver = Some(driver.abort_handle());
     }
@@ -140,13 +131,7 @@ impl<E: Endpoint> Session<E> {
         url: &Uri,
         progress: &mut ResponseProgress,
     ) -> Result<(), Failure> {
-        let mut answered = send_request::<E>(sender, url, &self.fields, progress).await;
-        // `h3` may notice that the connection is closed before the reason is known.
-        if let (Err(failure), Some(error)) = (&answered, self.closer.why())
-            && failure.kind() == FailureKind::Reset
-        {
-            answered = Err(error.clone().into());
-        }
+        let answered = send_request::<E>(sender, url, &self.fields, progress).await;
         if matches!(answered, Err(Failure::GoAway)) {
             self.spent.store(true, Ordering::Relaxed);
         }
@@ -167,56 +152,74 @@ impl<E: Endpoint> Drop for Session<E> {
     }
 }
 
+/// Header of a request.
+struct RequestHead<'a> {
+    url: &'a Uri,
+    headers: &'a HeaderMap,
+}
+
+impl Fields for RequestHead<'_> {
+    fn all(&self, mut take: impl FnMut(&[u8], &[u8]) -> bool) -> bool {
+        let Self { url, headers } = self;
+        let authority = url.authority().map_or("", http::uri::Authority::as_str);
+        let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+        take(b":method", b"GET")
+            && take(b":scheme", url.scheme_str().unwrap_or("https").as_bytes())
+            && take(b":authority", authority.as_bytes())
+            && take(b":path", path.as_bytes())
+            && headers.all(take)
+    }
+}
+
 async fn send_request<E: Endpoint>(
     sender: &mut RequestSender<E>,
     url: &Uri,
     fields: &RequestFields,
     progress: &mut ResponseProgress,
 ) -> Result<(), Failure> {
-    let mut request = http::Request::new(());
-    *request.uri_mut() = url.clone();
-    // An empty map allocates no memory.
-    request.headers_mut().clone_from(&fields.headers);
     let mut digest = fields.check_digests.then(Digest::default);
-    let mut stream = sender.send_request(request).await?;
-    // A server that has read enough of a request may stop the rest (RFC 9114 §4.1). The response
-    // shows any other error.
-    let _ = stream.finish().await;
-    let head = stream.recv_response().await?;
+    let head = RequestHead { url, headers: &fields.headers };
+    let mut stream = sender.send(&head, Bytes::new()).await?;
+    let found = stream.head().await?;
     progress.first_byte = Some(now());
-    progress.status = Some(head.status().as_u16());
-    while let Some(mut data) = stream.recv_data().await? {
-        progress.bytes += data.remaining() as u64;
+    progress.status = Some(found.status);
+    // Read up to the end of the stream. Dropping the stream earlier would send STOP_SENDING.
+    let read = loop {
+        let data = match stream.data().await {
+            Ok(Some(data)) => data,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(Failure::from(error)),
+        };
+        progress.bytes += data.len() as u64;
         if let Some(digest) = &mut digest {
-            while data.has_remaining() {
-                let piece = data.chunk();
-                digest.add(piece);
-                data.advance(piece.len());
-            }
+            digest.add(&data);
         }
         // Without this yield, a response with endless data would keep all other tasks from running,
         // even the request's timeout.
         tokio::task::coop::consume_budget().await;
+    };
+    let status = StatusCode::from_u16(found.status).unwrap_or_default();
+    let is_error = status.is_client_error() || status.is_server_error();
+    match read {
+        // The status tells more than the wrong length.
+        Ok(()) | Err(Failure::ContentLength(_)) => progress.last_byte = Some(now()),
+        Err(_) => {}
     }
-    let promised = head.headers().get(http::header::CONTENT_LENGTH);
-    let promised =
-        promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
-    // Read up to the end of the stream. Dropping the stream earlier would send STOP_SENDING.
-    let trailers = stream.recv_trailers().await?;
-    progress.last_byte = Some(now());
-    if head.status().is_client_error() || head.status().is_server_error() {
-        return Err(Failure::Status(head.status()));
+    if !is_error || progress.last_byte.is_none() {
+        read?;
     }
-    match promised {
-        Some(Some(declared)) if declared != progress.bytes => {
-            return Err(Failure::Length { received: progress.bytes, declared });
-        }
-        Some(None) => return Err(Failure::InvalidLength),
-        _ => {}
+    if is_error {
+        return Err(Failure::Status(status));
+    }
+    if found.content_length == ContentLength::Invalid {
+        return Err(Failure::InvalidLength);
     }
     let Some(digest) = digest else { return Ok(()) };
     // A server that knows the whole body in advance may send the digest in the header.
-    let digests =
-        trailers.as_ref().filter(|trailers| trailers.contains_key(digest::CONTENT_DIGEST));
-    Ok(digest.check(digests.unwrap_or(head.headers()))?)
+    let (trailers, name) = (stream.receiver().trailers(), digest::CONTENT_DIGEST);
+    let digests = match trailers.get(name.as_str().as_bytes()) {
+        Some(_) => convert::headers(trailers)?,
+        None => convert::headers(stream.fields())?,
+    };
+    Ok(digest.check(&digests)?)
 }

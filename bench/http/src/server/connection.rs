@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
+use fathom_http3::error::{Code, Kind};
+use fathom_http3::qpack::Fields;
+use fathom_http3::server::{self, Event, RequestStream};
+use fathom_http3::stream::{ReceiveStream, SendStream};
+use fathom_http3::{Error, transport};
 use fathom_plugin::Observer;
-use fathom_stacks::{Connecting, Connection, Endpoint, Incoming, RequestStream as ResponseStream};
+use fathom_stacks::{Connecting, Connection, Endpoint, Incoming, ReadOrder};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use h3::error::{Code, StreamError};
-use h3::quic::{BidiStream, RecvStream, SendStream};
-use h3::server::{RequestResolver, RequestStream};
 use http::{HeaderMap, StatusCode, Version};
 use http_body_util::BodyExt;
 use tokio::sync::watch;
@@ -23,11 +25,11 @@ use super::ServerContext;
 use super::activity::RequestActivity;
 use super::admission::AdmissionGuard;
 use super::memory_budget::ConnectionBudget;
-use super::request_body::H3Body;
+use super::priorities::{Priorities, ResponsePriority};
+use super::request_body::{Http3Body, body_error};
 use super::response::{ConnectionContext, DeliveryOutcome, ResponseError, ResponseWriter, answer};
-use super::response_stream::{SharedStream, SharedStreamConnection, StreamRegistry};
 use crate::handshake_error::HandshakeError;
-use crate::http3::{Closer, GuardedConnection, NO_ERROR, Peer, PeerError, SectionLimits};
+use crate::http3::{self, NO_ERROR};
 use crate::metrics::ControllerLabels;
 use crate::request::{self, RequestBodyError, SiteRequest};
 use crate::stop::stopped;
@@ -43,8 +45,6 @@ pub(super) const QUIET: Duration = Duration::from_millis(100);
 pub(super) fn longest_drain(rtt: Duration) -> Duration {
     (rtt * 16).clamp(Duration::from_secs(2), Duration::from_secs(10))
 }
-/// Time limit for the client to accept a GOAWAY.
-const GOAWAY: Duration = Duration::from_secs(2);
 /// Time limit for a handshake. If a client's first packets are lost, its probe timeouts come 1, 3,
 /// 7 and 15 s after them (RFC 9002 §6.2.2), or 3, 9 and 21 s after them once the client has
 /// measured a round-trip time of 1 s. On a path that loses 6 % of all packets, one handshake in a
@@ -175,36 +175,31 @@ async fn requests<E: Endpoint>(
     connection: &E::Connection,
     context: &Arc<ConnectionContext>,
     mut stop: watch::Receiver<bool>,
-) -> Result<(), h3::error::ConnectionError> {
+) -> Result<(), Error> {
     let limits = &context.server.limits;
-    let mut builder = h3::server::builder();
-    builder.max_field_section_size(limits.header_bytes).send_grease(false);
-    let (transport, streams) = SharedStreamConnection::new(connection.acknowledged_h3());
-    let sections = SectionLimits { stream: limits.request_bytes(), section: limits.header_bytes };
-    let transport =
-        GuardedConnection::new(transport, Peer::Client, sections, Closer::new(connection));
-    // If a client permitted no stream, the setup would never complete.
-    let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else {
-        return Ok(());
-    };
-    let mut http = begun?;
+    let config = http3::config(limits.header_bytes, limits.request_bytes());
+    let mut http = server::Connection::new(connection.http(ReadOrder::Ordered), config);
     // Limit the open requests. A client that cancels requests may open new ones at once, and
     // cancelled requests must not accumulate.
     let most = (limits.streams as usize).max(1);
-    let activity = RequestActivity::new();
+    let (activity, priorities) = (RequestActivity::new(), Priorities::default());
     // Run all requests in this task. A separate task for each request would take a tenth of the CPU
     // time of a small response.
     let mut open = FuturesUnordered::new();
     let mut shutting_down = false;
+    let mut stopped = pin!(stopped(&mut stop));
     let mut unused = pin!(sleep_until(activity.unused_from(limits.request_timeout)));
     let over = loop {
         tokio::select! {
-            accepted = http.accept(), if open.len() < most => match accepted {
-                Ok(Some(resolver)) => {
+            event = poll_fn(|cx| http.poll_event(cx)), if open.len() < most => match event {
+                Ok(Some(Event::Request(stream))) => {
                     // This request may arrive in 0-RTT before the handshake is complete. The client
                     // then has a ticket of this server, which is valid only once.
                     context.connected();
-                    open.push(request(resolver, &streams, context, &activity));
+                    open.push(request(stream, &priorities, context, &activity));
+                }
+                Ok(Some(Event::PriorityUpdate { stream, priority })) => {
+                    priorities.update(stream, priority);
                 }
                 Ok(None) => break Ok(()),
                 Err(e) => break Err(e),
@@ -215,10 +210,10 @@ async fn requests<E: Endpoint>(
             },
             // Send GOAWAY (RFC 9114 §5.2). Open requests are still answered, and so is one request
             // that is already on its way.
-            () = stopped(&mut stop), if !shutting_down => {
+            () = stopped.as_mut(), if !shutting_down => {
                 shutting_down = true;
-                if let Some(over) = announced(http.shutdown(1)).await {
-                    break over;
+                if let Err(e) = http.shutdown(1) {
+                    break Err(e);
                 }
             }
             () = unused.as_mut(), if !shutting_down => {
@@ -228,8 +223,8 @@ async fn requests<E: Endpoint>(
                 } else {
                     context.server.metrics.no_request();
                     shutting_down = true;
-                    if let Some(over) = announced(http.shutdown(1)).await {
-                        break over;
+                    if let Err(e) = http.shutdown(1) {
+                        break Err(e);
                     }
                 }
             }
@@ -287,16 +282,6 @@ fn poll_open(
     }
 }
 
-/// Sends GOAWAY. If sending fails or the client does not accept the GOAWAY, returns how the
-/// connection ends.
-async fn announced<E>(shutdown: impl Future<Output = Result<(), E>>) -> Option<Result<(), E>> {
-    match tokio::time::timeout(GOAWAY, shutdown).await {
-        Ok(Ok(())) => None,
-        Ok(Err(e)) => Some(Err(e)),
-        Err(_) => Some(Ok(())),
-    }
-}
-
 /// Waits until a connection has nothing left to send. Unacknowledged data would be sent again
 /// within a probe timeout, so silence means that none are left. If the connection were closed
 /// earlier, the peer would lose data that it has not received. quinn 0.11 would not even send the
@@ -317,60 +302,54 @@ async fn drained<E: Endpoint>(connection: &E::Connection) {
 
 // Response times are in real time.
 #[allow(clippy::disallowed_methods)]
-async fn request<C, S>(
-    mut resolver: RequestResolver<C, Bytes>,
-    streams: &StreamRegistry<S>,
+async fn request<C: transport::Connection>(
+    mut stream: RequestStream<C>,
+    priorities: &Priorities,
     context: &ConnectionContext,
     activity: &RequestActivity,
-) where
-    C: h3::quic::Connection<Bytes>,
-    C::BidiStream: BidiStream<Bytes, SendStream: Send, RecvStream: Send + 'static> + Send,
-    S: ResponseStream + Send,
-{
-    // Hold the stream until the outcome is known, because a dropped stream ends as if its response
-    // were complete.
-    let Some(mut shared) = streams.take(resolver.frame_stream.id()) else { return };
-    let _reset = ResetOnPanic(shared.clone());
-    let header = poll_fn(|cx| resolver.frame_stream.poll_next(cx));
-    let patience = context.server.limits.header_timeout;
-    let Ok(header) = tokio::time::timeout(patience, header).await else {
-        context.server.metrics.slow_header();
-        // The server did no work for the request, so the client may send it again.
-        resolver.frame_stream.reset(Code::H3_REQUEST_REJECTED.value());
-        return;
+) {
+    // Most headers have already arrived, and need no timer.
+    let header = match poll_fn(|cx| Poll::Ready(stream.poll_head(cx))).await {
+        Poll::Ready(header) => header,
+        Poll::Pending => {
+            let patience = context.server.limits.header_timeout;
+            let Ok(header) = tokio::time::timeout(patience, stream.head()).await else {
+                context.server.metrics.slow_header();
+                // The server did no work for the request, so the client may send it again.
+                return stream.reset(Code::H3_REQUEST_REJECTED);
+            };
+            header
+        }
     };
     let started = std::time::Instant::now();
-    let resolved = match resolver.accept_with_frame(header) {
-        Ok(resolved) => resolved.resolve().await,
-        Err(error) => Err(error),
-    };
-    let (request, stream) = match resolved {
-        Ok(resolved) => resolved,
-        Err(error) => return refuse(&mut shared, &error, context).await,
+    let head = match header.and_then(|_| stream.request()) {
+        Ok(head) => head.into_parts().0,
+        Err(error) => {
+            let (send, receive) = stream.split();
+            return refuse(send, receive, &error, context).await;
+        }
     };
     let _answering = activity.request();
-    let delivery = shared.delivery();
-    let (mut stream, received) = stream.split();
-    let (head, ()) = request.into_parts();
-    let (body, mut unread) = if context.server.site.is_proxied(head.uri.path()) {
-        (H3Body::new(received).boxed_unsync(), None)
+    let priority = priorities.of(stream.id(), stream.fields().get(b"priority"));
+    let (send, mut receive) = stream.split();
+    let mut body_fault = None;
+    let (body, unread) = if context.server.site.is_proxied(head.uri.path()) {
+        (Http3Body::new(receive).boxed_unsync(), None)
     } else {
-        (request::empty(), Some(received))
+        // Check the received part of an unread body, because it may violate the protocol. Most
+        // requests have no body.
+        let begun = begin_reading(&mut receive);
+        if let Poll::Ready(Err(error)) = &begun
+            && error.protocol().is_some()
+        {
+            match body_error(error) {
+                RequestBodyError::Length => body_fault = Some(RequestBodyError::Length),
+                _ => return refuse(send, receive, error, context).await,
+            }
+        }
+        let unread = matches!(begun, Poll::Pending | Poll::Ready(Ok(false))).then_some(receive);
+        (request::empty(), unread)
     };
-    // Check the received part of an unread body, because it may violate the protocol. Most requests
-    // have no body.
-    let begun = unread.as_mut().map_or(Poll::Pending, begin_reading);
-    let body_fault = match &begun {
-        Poll::Ready(Err(error)) => match PeerError::of(error) {
-            Some(PeerError::Length { .. }) => Some(RequestBodyError::Length),
-            Some(_) => return refuse(&mut shared, error, context).await,
-            None => None,
-        },
-        _ => None,
-    };
-    if !matches!(begun, Poll::Pending | Poll::Ready(Ok(false))) {
-        unread = None;
-    }
     let http::request::Parts { method, uri, headers, .. } = head;
     let request = SiteRequest {
         method,
@@ -381,66 +360,65 @@ async fn request<C, S>(
         body,
         body_fault,
     };
-    let mut response = StreamResponse { stream: &mut stream, shared };
-    if answer(&mut response, delivery, started, request, context).await
-        != DeliveryOutcome::Acknowledged
-    {
-        // A dropped stream would end as if its response were complete. Stopping the stream also
-        // releases data that nobody reads.
-        stream.stop_stream(Code::H3_INTERNAL_ERROR);
+    let mut response = StreamResponse { send, priority };
+    response.prioritise();
+    if answer(&mut response, started, request, context).await != DeliveryOutcome::Acknowledged {
+        // Data that nobody reads are released.
+        response.send.reset(Code::H3_INTERNAL_ERROR);
     }
     if let Some(mut unread) = unread {
         finish_reading(&mut unread).await;
     }
 }
 
-/// Resets a stream if its request panics.
-struct ResetOnPanic<S: ResponseStream>(SharedStream<S>);
-
-impl<S: ResponseStream> Drop for ResetOnPanic<S> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.reset(Code::H3_INTERNAL_ERROR.value());
-        }
-    }
-}
-
 /// Refuses a request whose header is invalid. A header that is too large gets status 431. Any other
 /// request is reset with the code that RFC 9114 specifies.
-async fn refuse<S: ResponseStream>(
-    shared: &mut SharedStream<S>,
-    error: &StreamError,
+async fn refuse<C: transport::Connection>(
+    mut send: SendStream<C>,
+    mut receive: ReceiveStream<C>,
+    error: &Error,
     context: &ConnectionContext,
 ) {
     tracing::debug!(label = ?context.label(), "request: {error}");
     let limits = &context.server.limits;
-    let code = match PeerError::of(error) {
-        Some(PeerError::FieldsTooLarge(_)) => {
+    let code = match error.protocol() {
+        Some(error) if error.kind == Kind::FieldsTooLarge => {
             context.server.metrics.fields_too_large();
             let written = tokio::time::timeout(
                 limits.header_timeout,
-                shared.fields_too_large(limits.header_bytes),
+                fields_too_large(&mut send, limits.header_bytes),
             )
             .await;
             if matches!(written, Ok(Ok(()))) {
                 return;
             }
-            Code::H3_EXCESSIVE_LOAD
+            error.code
         }
         Some(error) if error.ends_connection() => return,
-        Some(error) => error.code(),
-        None => match error {
-            // This is an error that `h3` found.
-            StreamError::StreamError { code, .. } => *code,
-            // The client gave up the request (RFC 9114 §4.1).
-            _ => Code::H3_REQUEST_INCOMPLETE,
-        },
+        Some(error) => error.code,
+        // The client gave up the request (RFC 9114 §4.1).
+        None => Code::H3_REQUEST_INCOMPLETE,
     };
     if code == Code::H3_MESSAGE_ERROR {
         context.server.metrics.malformed();
     }
-    shared.reset(code.value());
-    shared.stop_sending(code.value());
+    send.reset(code);
+    receive.stop(code);
+}
+
+/// Answers a request with 431 (RFC 6585 §5) because its fields take more than this many bytes.
+async fn fields_too_large<C: transport::Connection>(
+    send: &mut SendStream<C>,
+    limit: u64,
+) -> Result<(), Error> {
+    let text =
+        format!("the header fields take more than {limit} bytes; send fewer or shorter ones\n");
+    let fields = [
+        (":status", "431"),
+        ("content-type", "text/plain; charset=utf-8"),
+        ("content-length", &text.len().to_string()),
+    ];
+    send.send_message(&fields, text.clone().into()).await
 }
 
 /// Number of bytes of an unread body that are checked before the response. Reading more would give
@@ -449,12 +427,12 @@ const LOOKED_AT: usize = 256;
 
 /// Reads the beginning of a request's body, as far as it has arrived. Returns whether this part is
 /// the whole body.
-fn begin_reading<S: RecvStream>(
-    stream: &mut RequestStream<S, Bytes>,
-) -> Poll<Result<bool, StreamError>> {
+fn begin_reading<C: transport::Connection>(
+    stream: &mut ReceiveStream<C>,
+) -> Poll<Result<bool, Error>> {
     let (mut cx, mut read) = (Context::from_waker(Waker::noop()), 0);
-    while let Some(data) = ready!(stream.poll_recv_data(&mut cx))? {
-        read += data.remaining();
+    while let Some(data) = ready!(stream.poll_data(&mut cx))? {
+        read += data.len();
         if read >= LOOKED_AT {
             return Poll::Ready(Ok(false));
         }
@@ -464,39 +442,113 @@ fn begin_reading<S: RecvStream>(
 
 /// Reads the end of a request, as far as it has arrived. Stops the rest with H3_NO_ERROR
 /// (RFC 9114 §4.1), because h2load counts a request as failed if it is stopped with code 0.
-async fn finish_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
+async fn finish_reading<C: transport::Connection>(stream: &mut ReceiveStream<C>) {
     let over =
-        poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;
+        poll_fn(|cx| Poll::Ready(matches!(stream.poll_data(cx), Poll::Ready(Ok(None))))).await;
     if !over {
-        stream.stop_sending(Code::H3_NO_ERROR);
+        stream.stop(Code::H3_NO_ERROR);
     }
 }
 
-/// A response. Its header and end are written through `h3`. Its body bypasses `h3`.
-struct StreamResponse<'a, T, S> {
-    stream: &'a mut RequestStream<T, Bytes>,
-    shared: SharedStream<S>,
+/// Header of a response.
+struct ResponseHead<'a> {
+    status: StatusCode,
+    headers: &'a HeaderMap,
 }
 
-impl<T: SendStream<Bytes> + Send, S: ResponseStream + Send> ResponseWriter
-    for StreamResponse<'_, T, S>
-{
+impl Fields for ResponseHead<'_> {
+    fn all(&self, mut take: impl FnMut(&[u8], &[u8]) -> bool) -> bool {
+        take(b":status", self.status.as_str().as_bytes()) && self.headers.all(take)
+    }
+}
+
+/// A response over HTTP/3. Dropping it before its end resets the stream.
+struct StreamResponse<'a, C: transport::Connection> {
+    send: SendStream<C>,
+    priority: ResponsePriority<'a>,
+}
+
+impl<C: transport::Connection> StreamResponse<'_, C> {
+    /// Applies a priority that has changed.
+    fn prioritise(&mut self) {
+        if let Some(priority) = self.priority.changed() {
+            self.send.set_priority(priority);
+        }
+    }
+
+    /// Applies a priority that has changed, and wakes this task when the priority changes.
+    fn wait(&mut self, cx: &Context<'_>) {
+        self.prioritise();
+        self.priority.wake(cx.waker());
+    }
+
+    /// Writes the rest of an operation that the client does not take at once.
+    async fn flush(&mut self) -> Result<(), ResponseError> {
+        poll_fn(|cx| {
+            self.wait(cx);
+            self.send.poll_flush(cx)
+        })
+        .await
+        .map_err(ResponseError::from)
+    }
+}
+
+/// Polls an operation once. If it is pending, the rest of its data stays in the stream.
+async fn begin(
+    operation: impl Future<Output = Result<(), Error>>,
+) -> Result<Poll<()>, ResponseError> {
+    let mut operation = pin!(operation);
+    match poll_fn(|cx| Poll::Ready(operation.as_mut().poll(cx))).await {
+        Poll::Ready(written) => Ok(Poll::Ready(written?)),
+        Poll::Pending => Ok(Poll::Pending),
+    }
+}
+
+impl<C: transport::Connection> ResponseWriter for StreamResponse<'_, C> {
     async fn head(&mut self, status: StatusCode, headers: HeaderMap) -> Result<(), ResponseError> {
-        let mut head = http::Response::new(());
-        *head.status_mut() = status;
-        *head.headers_mut() = headers;
-        Ok(self.stream.send_response(head).await?)
+        let head = ResponseHead { status, headers: &headers };
+        match begin(self.send.send_head(&head)).await? {
+            Poll::Ready(()) => Ok(()),
+            Poll::Pending => self.flush().await,
+        }
     }
 
     async fn data(&mut self, bytes: Bytes) -> Result<(), ResponseError> {
-        self.shared.data(bytes).await.map_err(ResponseError::Stream)
+        match begin(self.send.send_data(bytes)).await? {
+            Poll::Ready(()) => Ok(()),
+            Poll::Pending => self.flush().await,
+        }
     }
 
     async fn finish(&mut self, trailers: Option<HeaderMap>) -> Result<(), ResponseError> {
         if let Some(trailers) = trailers {
-            self.stream.send_trailers(trailers).await?;
+            self.send.send_trailers(&trailers).await?;
         }
-        Ok(self.stream.finish().await?)
+        Ok(self.send.finish().await?)
+    }
+
+    async fn whole(
+        &mut self,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<(), ResponseError> {
+        let head = ResponseHead { status, headers: &headers };
+        match begin(self.send.send_message(&head, body)).await? {
+            Poll::Ready(()) => Ok(()),
+            Poll::Pending => {
+                self.flush().await?;
+                self.finish(None).await
+            }
+        }
+    }
+
+    fn poll_delivered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ResponseError>> {
+        self.wait(cx);
+        Poll::Ready(match ready!(self.send.poll_delivered(cx))? {
+            None => Ok(()),
+            Some(code) => Err(Error::Peer(code).into()),
+        })
     }
 }
 
@@ -535,17 +587,13 @@ mod tests {
     /// starts, which was half of a small response's CPU time.
     #[test]
     fn future_of_a_request_stays_small() {
-        type H3<E> = <<E as Endpoint>::Connection as Connection>::AcknowledgedH3;
-        type Transport =
-            GuardedConnection<SharedStreamConnection<H3<fathom_stacks::quinn::Endpoint>>>;
+        type Http = <fathom_stacks::quinn::Connection as Connection>::Http;
         let size = size_of_returned(
-            |resolver: RequestResolver<Transport, Bytes>,
-             streams: &'static StreamRegistry<
-                <H3<fathom_stacks::quinn::Endpoint> as h3::quic::OpenStreams<Bytes>>::BidiStream,
-            >,
+            |stream: RequestStream<Http>,
+             priorities: &'static Priorities,
              context: &'static ConnectionContext,
              activity: &'static RequestActivity| {
-                request(resolver, streams, context, activity)
+                request(stream, priorities, context, activity)
             },
         );
         assert!(size < 10 << 10, "{size} bytes");

@@ -6,7 +6,7 @@
 //! | `admission.rs` | which clients are accepted, validated with a Retry, or refused |
 //! | `connection.rs` | the requests of one connection |
 //! | `request_body.rs` | a request's body, read on demand |
-//! | `response_stream.rs` | request streams, shared between `h3` and the response |
+//! | `priorities.rs` | priorities that a client gives to its responses |
 //! | `response.rs` | a response on any stack, from its request to its last acknowledgement |
 //! | `memory_budget.rs` | memory for unacknowledged data, and which slow readers to drop |
 //! | `tcp.rs` | HTTP/1.1 and HTTP/2 in addition to HTTP/3, with `Alt-Svc` |
@@ -17,9 +17,9 @@ mod activity;
 mod admission;
 mod connection;
 mod memory_budget;
+mod priorities;
 mod request_body;
 mod response;
-mod response_stream;
 mod scrape;
 mod tcp;
 mod tcp_handshakes;

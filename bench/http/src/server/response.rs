@@ -1,18 +1,15 @@
 //! A response, from its request to the acknowledgement of its last byte, on any stack.
 
-use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fathom_plugin::Observer;
-use fathom_stacks::Delivery;
-use h3::error::StreamError;
-use h3::quic::StreamErrorIncoming;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
@@ -47,7 +44,8 @@ const INTERIM: usize = 4;
 const INTERIM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Writer of a response to a stream. Each step completes when QUIC has accepted the data, as far as
-/// flow control and the send buffer permit.
+/// flow control and the send buffer permit, or with an error if the client no longer takes the
+/// response.
 pub(super) trait ResponseWriter: Send {
     /// Writes a header: the final header, or the header of an interim response (1xx) that precedes
     /// it.
@@ -63,20 +61,32 @@ pub(super) trait ResponseWriter: Send {
         &mut self,
         trailers: Option<HeaderMap>,
     ) -> impl Future<Output = Result<(), ResponseError>> + Send;
+    /// Writes a whole response without trailers, in one piece if the writer can.
+    fn whole(
+        &mut self,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> impl Future<Output = Result<(), ResponseError>> + Send {
+        async move {
+            self.head(status, headers).await?;
+            if !body.is_empty() {
+                self.data(body).await?;
+            }
+            self.finish(None).await
+        }
+    }
+    /// Waits until the client has acknowledged the whole response. Returns an error if the client
+    /// no longer takes the response. Must not be polled after it was ready.
+    fn poll_delivered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ResponseError>>;
 }
 
 /// Reason why a response was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResponseError {
-    /// HTTP/3 cannot write the header or the end.
+    /// The client stopped the stream, or the connection is over.
     #[error(transparent)]
-    Http3(#[from] StreamError),
-    /// The stream does not accept the body.
-    #[error("{0:?}")]
-    Stream(StreamErrorIncoming),
-    /// The client did not acknowledge the response, for this reason.
-    #[error("{0}")]
-    Undelivered(String),
+    Http3(#[from] fathom_http3::Error),
     /// The client acknowledged the end of the stream before the response was complete.
     #[error("the stream has ended")]
     StreamOver,
@@ -103,11 +113,28 @@ pub(super) enum ResponseError {
     Upstream(#[from] UpstreamBodyError),
 }
 
-impl ResponseError {
-    /// Returns the error of a delivery that ended while the response was being written.
-    fn of_delivery(over: Result<(), impl fmt::Display>) -> Self {
-        over.map_or_else(|why| Self::Undelivered(why.to_string()), |()| Self::StreamOver)
-    }
+/// Returns the error of a delivery that ended while the response was being written.
+fn early(delivered: Result<(), ResponseError>) -> ResponseError {
+    delivered.err().unwrap_or(ResponseError::StreamOver)
+}
+
+/// Waits for `work`, which does not use the writer. If a client disconnects or cancels the request,
+/// the response can end at any point, even before its beginning.
+///
+/// # Errors
+/// Returns an error if the client no longer takes the response.
+async fn while_wanted<T>(
+    writer: &mut impl ResponseWriter,
+    work: impl Future<Output = T>,
+) -> Result<T, ResponseError> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+            return Poll::Ready(Ok(done));
+        }
+        writer.poll_delivered(cx).map(|over| Err(early(over)))
+    })
+    .await
 }
 
 /// State that the responses of a connection share.
@@ -182,7 +209,6 @@ pub(super) enum DeliveryOutcome {
 /// outcome.
 pub(super) async fn answer(
     writer: &mut impl ResponseWriter,
-    mut delivery: Delivery,
     started: Instant,
     request: SiteRequest,
     context: &ConnectionContext,
@@ -213,7 +239,7 @@ pub(super) async fn answer(
         plain(StatusCode::BAD_REQUEST, &format!("{line}\n"))
     } else if site.is_proxied(request.uri.path()) {
         // Box the future, so that other responses need no room for the proxy's state.
-        match Box::pin(forward(writer, &mut delivery, request, site)).await {
+        match Box::pin(forward(writer, request, site)).await {
             Ok(answer) => answer,
             Err(why) => {
                 tracing::debug!(label = ?context.label(), "request: {why}");
@@ -233,8 +259,7 @@ pub(super) async fn answer(
     }
     sent.status = answer.status.as_u16();
     let end =
-        with_progress_checks(&context.memory, pin!(send_all(writer, delivery, answer, &mut sent)))
-            .await;
+        with_progress_checks(&context.memory, pin!(send_all(writer, answer, &mut sent))).await;
     if let Err(why) = &end {
         tracing::debug!(label = ?context.label(), "response: {why}");
     }
@@ -252,7 +277,6 @@ pub(super) async fn answer(
 /// client disconnects.
 async fn forward(
     writer: &mut impl ResponseWriter,
-    delivery: &mut Delivery,
     request: SiteRequest,
     site: &Site,
 ) -> Result<SiteResponse, ResponseError> {
@@ -264,7 +288,7 @@ async fn forward(
             biased;
             Some(response) = interim.recv() => response,
             answer = &mut forwarding => return Ok(answer),
-            over = &mut *delivery => return Err(ResponseError::of_delivery(over)),
+            over = poll_fn(|cx| writer.poll_delivered(cx)) => return Err(early(over)),
         };
         let (head, ()) = response.into_parts();
         let written =
@@ -369,30 +393,15 @@ async fn with_progress_checks(
 /// acknowledged it completely.
 async fn send_all(
     writer: &mut impl ResponseWriter,
-    mut delivery: Delivery,
     answer: SiteResponse,
     sent: &mut ResponseProgress<'_>,
 ) -> Result<(), ResponseError> {
-    let held = {
-        // Pin the future where it is created, because a moved future takes its space twice.
-        let work = pin!(async {
-            if !answer.wait.is_zero() {
-                tokio::time::sleep(answer.wait).await;
-            }
-            send(writer, answer, sent).await
-        });
-        // If a client disconnects or cancels the request, the response can end at any point, even
-        // before its beginning.
-        tokio::select! {
-            biased;
-            sent = work => sent?,
-            over = &mut delivery => return Err(ResponseError::of_delivery(over)),
-        }
-    };
+    if !answer.wait.is_zero() {
+        while_wanted(writer, tokio::time::sleep(answer.wait)).await?;
+    }
+    let _held = send(writer, answer, sent).await?;
     sent.handed_over = Some(sent.passed());
-    delivery.await.map_err(|why| ResponseError::Undelivered(why.to_string()))?;
-    drop(held);
-    Ok(())
+    poll_fn(|cx| writer.poll_delivered(cx)).await
 }
 
 /// Memory that a response holds until it is completely acknowledged.
@@ -428,19 +437,25 @@ async fn send(
         let body = std::mem::take(body);
         sent.digest(&body);
         let bytes = body.len();
-        writer.head(status, headers).await?;
-        if !body.is_empty() {
-            writer.data(body).await?;
+        match sent.trailers(None) {
+            None => writer.whole(status, headers, body).await?,
+            trailers => {
+                writer.head(status, headers).await?;
+                if !body.is_empty() {
+                    writer.data(body).await?;
+                }
+                writer.finish(trailers).await?;
+            }
         }
-        writer.finish(sent.trailers(None)).await?;
         sent.more(bytes);
         return Ok(HeldMemory { _budget: budget, _charge: Some(charge) });
     }
     writer.head(status, headers).await?;
     let mut last = None;
     while source.left() > 0 {
-        let mut charge = budget.charge(source.left().min(CHUNK as u64)).await;
-        let piece = source.next(charge.bytes() as usize).await?;
+        let wanted = source.left().min(CHUNK as u64);
+        let mut charge = while_wanted(writer, budget.charge(wanted)).await?;
+        let piece = while_wanted(writer, source.next(charge.bytes() as usize)).await??;
         charge.shrink_to(piece.len() as u64);
         sent.digest(&piece);
         let length = piece.len();
@@ -501,7 +516,7 @@ async fn send_upstream(
     };
     let write = async {
         writer.head(status, headers).await?;
-        while let Some((piece, charge)) = queued.recv().await {
+        while let Some((piece, charge)) = while_wanted(writer, queued.recv()).await? {
             sent.digest(&piece);
             let length = piece.len();
             writer.data(charge.of(piece)).await?;

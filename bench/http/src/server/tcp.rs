@@ -10,7 +10,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fathom_stacks::{Delivery, DeliveryError};
 use http::header::ALT_SVC;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
@@ -330,12 +329,13 @@ async fn respond(
     };
     let (head, header) = oneshot::channel();
     let (messages, receiver) = mpsc::channel(1);
-    let (delivered, delivery) = delivery();
+    let (delivered, delivery) = oneshot::channel();
+    let delivered = Delivered(Some(delivered));
     let (held, gone) = oneshot::channel::<()>();
-    let mut writer = PipeWriter { head: Some(head), messages };
+    let mut writer = PipeWriter { head: Some(head), messages, delivery };
     tokio::spawn(async move {
         let _answering = activity.request();
-        let outcome = answer(&mut writer, delivery, started, request, &context).await;
+        let outcome = answer(&mut writer, started, request, &context).await;
         if outcome != DeliveryOutcome::Acknowledged {
             // A body without its end breaks off when the connection next asks for data. If the
             // client takes no data, the connection never asks, so close it after a while.
@@ -371,16 +371,12 @@ impl Delivered {
     }
 }
 
-fn delivery() -> (Delivered, Delivery) {
-    let (sender, receiver) = oneshot::channel();
-    let delivery = Box::pin(async move { receiver.await.map_err(|_| DeliveryError::ClientGone) });
-    (Delivered(Some(sender)), delivery)
-}
-
 /// Writer of a response that passes it to the connection's task.
 struct PipeWriter {
     head: Option<oneshot::Sender<(StatusCode, HeaderMap)>>,
     messages: mpsc::Sender<Message>,
+    /// Resolves once the connection has taken the whole response.
+    delivery: oneshot::Receiver<()>,
 }
 
 impl ResponseWriter for PipeWriter {
@@ -405,6 +401,10 @@ impl ResponseWriter for PipeWriter {
         }
         let _ = self.messages.send(Message::End).await;
         Ok(())
+    }
+
+    fn poll_delivered(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ResponseError>> {
+        Pin::new(&mut self.delivery).poll(cx).map_err(|_| ResponseError::ClientGone)
     }
 }
 
