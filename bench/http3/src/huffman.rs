@@ -325,6 +325,10 @@ mod tests {
                 "d07a be94 1054 d444 a820 0595 040b 8166 e082 a62d 1bff",
                 "Mon, 21 Oct 2013 20:13:21 GMT",
             ),
+            (
+                "d07a be94 1054 d444 a820 0595 040b 8166 e084 a62d 1bff",
+                "Mon, 21 Oct 2013 20:13:22 GMT",
+            ),
             ("9d29 ad17 1863 c78f 0b97 c8e9 ae82 ae43 d3", "https://www.example.com"),
             ("640e ff", "307"),
             ("9bd9 ab", "gzip"),

@@ -3,4 +3,5 @@
 mod allocations;
 mod connections;
 mod memory;
+mod qifs;
 mod violations;

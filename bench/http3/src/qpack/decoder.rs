@@ -87,7 +87,6 @@ impl Decoder {
             // Insert with name reference (§4.3.2).
             Some(first @ 0x80..) => {
                 let Some(index) = reader.integer(6)? else { return Ok(None) };
-                let Some(value) = reader.string(7)? else { return Ok(None) };
                 let name = if first & 0x40 != 0 {
                     let entry = usize::try_from(index).ok().and_then(|at| STATIC_TABLE.get(at));
                     entry.map(|entry| entry.0.as_bytes().to_vec())
@@ -95,6 +94,7 @@ impl Decoder {
                     self.relative(index).map(|(name, _)| name.to_vec())
                 };
                 let name = name.ok_or_else(|| invalid("an insertion refers to no entry"))?;
+                let Some(value) = reader.string(7)? else { return Ok(None) };
                 self.table.insert(&name, &value)
             }
             // Insert with literal name (§4.3.3).
@@ -291,7 +291,7 @@ mod tests {
         section.iter().map(|(name, value)| (text(name), text(value))).collect()
     }
 
-    /// Plays RFC 9204 Appendix B.2 to B.5 with the encoder stream in chunks of this size.
+    /// Plays RFC 9204 Appendix B with the encoder stream in chunks of this size.
     fn examples_of_appendix_b(chunk: usize) {
         let mut decoder = Decoder::new(220, 1);
         let send = |decoder: &mut Decoder, hex: &str| {
@@ -302,6 +302,10 @@ mod tests {
         };
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let sent = |decoder: &mut Decoder| std::mem::take(decoder.instructions());
+        // B.1: a literal with a name of the static table.
+        let wanted = [pair(":path", "/index.html")];
+        assert_eq!(decoded(&mut decoder, 0, "0000 510b 2f696e6465782e68746d6c"), wanted);
+        assert_eq!(sent(&mut decoder), [], "nothing to acknowledge");
         // B.2: the section arrives before the table's entries.
         let section = "0381 10 11";
         let mut fields = FieldSection::new();
@@ -363,6 +367,9 @@ mod tests {
             (220, "3fbd01 8001 61"),
             (220, "3fbd01 00"),
             (220, "3fbd01 ff24 01 61"),
+            // The same before the value arrives.
+            (220, "3fbd01 ff24"),
+            (220, "3fbd01 80"),
             // An invalid Huffman string; an integer that is too large.
             (220, "3fbd01 c081 00"),
             (220, "3fffffffffffffffffffff01"),
