@@ -32,7 +32,7 @@ impl<C: transport::Connection> Connection<C> {
     pub fn new(connection: C, config: Config) -> (Self, RequestSender<C>) {
         // Only servers announce extended CONNECT.
         let config = Config { extended_connect: false, ..config };
-        let shared = Arc::new(Shared::new(connection, config));
+        let shared = Arc::new(Shared::new(connection, config, Role::Client));
         let sender = RequestSender::new(Arc::clone(&shared));
         (Self { driver: Driver::new(shared, Role::Server) }, sender)
     }
@@ -105,7 +105,8 @@ impl<C: transport::Connection> RequestSender<C> {
     ///
     /// # Errors
     /// Returns [`Error::GoAway`] if the server accepts no more requests, or the reason why the
-    /// connection is over.
+    /// connection is over. A GOAWAY that arrives later fails the operations of the requests that
+    /// the server does not process.
     pub async fn open<F: Fields + ?Sized>(
         &mut self,
         fields: &F,

@@ -91,7 +91,7 @@ impl<C: Connection> Driver<C> {
     /// Returns the driver of a connection whose peer has this role.
     pub(crate) fn new(shared: Arc<Shared<C>>, peer: Role) -> Self {
         let mut control = Outgoing::new(CONTROL);
-        shared.config.settings().write(&mut control.queued);
+        shared.config.settings().write_frame(shared.config.grease, &mut control.queued);
         std::task::Wake::wake_by_ref(&shared.driver);
         Self {
             incoming: shared.connection.incoming(),

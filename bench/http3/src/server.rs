@@ -47,7 +47,7 @@ impl<C: transport::Connection> Connection<C> {
     /// Starts HTTP/3 on a connection. SETTINGS is sent as soon as the client permits a stream, and
     /// requests are accepted before.
     pub fn new(connection: C, config: Config) -> Self {
-        let shared = Arc::new(Shared::new(connection, config));
+        let shared = Arc::new(Shared::new(connection, config, Role::Server));
         Self { driver: Driver::new(shared, Role::Client), next: 0, goaway: None }
     }
 
@@ -176,11 +176,8 @@ impl<C: transport::Connection> RequestStream<C> {
     /// Returns the errors of [`ReceiveStream::poll_event`].
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Found, Error>> {
         let head = self.receive.poll_head(cx);
-        if let Poll::Ready(head) = &head {
-            self.send.drop_code = match head.as_ref().err().map(Error::protocol) {
-                Some(Some(error)) => error.code,
-                _ => Code::H3_REQUEST_CANCELLED,
-            };
+        if head.is_ready() {
+            self.send.drop_code = Code::H3_REQUEST_CANCELLED;
         }
         head
     }
@@ -228,8 +225,11 @@ impl<C: transport::Connection> RequestStream<C> {
         &mut self.receive
     }
 
-    /// Returns both halves.
-    pub fn split(self) -> (SendStream<C>, ReceiveStream<C>) {
+    /// Returns both halves. After a violation of the protocol, dropping the sending half resets the
+    /// stream with the code of the error.
+    pub fn split(mut self) -> (SendStream<C>, ReceiveStream<C>) {
+        // The request may be processed from now on, so the client must not send it again.
+        self.send.drop_code = Code::H3_REQUEST_CANCELLED;
         (self.send, self.receive)
     }
 

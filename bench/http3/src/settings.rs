@@ -14,6 +14,9 @@ const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 /// SETTINGS_H3_DATAGRAM (RFC 9297 §2.1.1).
 const H3_DATAGRAM: u64 = 0x33;
 
+/// Reserved setting, which peers ignore: one of 31 N + 33 (RFC 9114 §7.2.4.1).
+const RESERVED: u64 = 31 * 1_000 + 33;
+
 /// Largest number of settings in a frame, known and unknown. Peers send less than ten.
 const MOST: usize = 64;
 
@@ -80,6 +83,11 @@ impl Settings {
 
     /// Appends the SETTINGS frame, without settings that have their default value.
     pub fn write(&self, to: &mut Vec<u8>) {
+        self.write_frame(false, to);
+    }
+
+    /// Appends the SETTINGS frame, with a reserved setting if `grease` is set.
+    pub(crate) fn write_frame(&self, grease: bool, to: &mut Vec<u8>) {
         let mut payload = Vec::new();
         let pairs = [
             (QPACK_MAX_TABLE_CAPACITY, Some(self.qpack_max_table_capacity).filter(|v| *v > 0)),
@@ -87,6 +95,7 @@ impl Settings {
             (MAX_FIELD_SECTION_SIZE, self.max_field_section_size),
             (ENABLE_CONNECT_PROTOCOL, self.enable_connect_protocol.then_some(1)),
             (H3_DATAGRAM, self.h3_datagram.then_some(1)),
+            (RESERVED, grease.then_some(0)),
         ];
         for (name, value) in pairs {
             if let Some(value) = value {
@@ -155,6 +164,17 @@ mod tests {
             assert_eq!(header.kind, frame::SETTINGS);
             assert_eq!(Settings::parse(&bytes[header.size..]), Ok(settings));
         }
+    }
+
+    #[test]
+    fn reserved_setting_is_sent_on_request_and_ignored() {
+        assert!(frame::is_reserved(RESERVED));
+        let settings = Settings { h3_datagram: true, ..Settings::default() };
+        let (mut plain, mut greased) = (Vec::new(), Vec::new());
+        settings.write(&mut plain);
+        settings.write_frame(true, &mut greased);
+        assert_eq!(greased.len(), plain.len() + 5);
+        assert_eq!(Settings::parse(&greased[2..]), Ok(settings));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! State that the streams of a connection share.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Wake, Waker};
 
 use bytes::Bytes;
 
+use crate::control::Role;
 use crate::error::{Code, ProtocolError};
 use crate::message::{Message, MessageLimits, MessageReader};
 use crate::qpack::{Cache, Decoder, FieldSection};
@@ -32,6 +34,8 @@ pub struct Config {
     pub extended_connect: bool,
     /// Whether HTTP datagrams are announced (RFC 9297). The stack must support datagrams.
     pub datagrams: bool,
+    /// Whether SETTINGS has a reserved setting, which peers must ignore (RFC 9114 §7.2.4.1).
+    pub grease: bool,
 }
 
 impl Default for Config {
@@ -45,6 +49,7 @@ impl Default for Config {
             qpack_blocked_streams: 0,
             extended_connect: false,
             datagrams: false,
+            grease: false,
         }
     }
 }
@@ -94,6 +99,12 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Returns whether the server has not processed the request, so that it may be sent again on
+    /// another connection, whatever its method (RFC 9114 §4.1.1, §5.2).
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::GoAway | Self::ZeroRttRejected | Self::Peer(Code::H3_REQUEST_REJECTED))
+    }
 }
 
 /// Locks a mutex whose data stay consistent if a thread panics.
@@ -105,6 +116,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 const INBOXES: usize = 64;
 /// Largest memory of a field section that is kept for reuse, in bytes.
 const SECTION_MEMORY: usize = 8 << 10;
+
+/// Largest number of malformed messages whose codes are kept for the sending halves.
+const MALFORMED: usize = 64;
 
 /// State of reading one message. Boxed and reused, so that streams are small and cost no
 /// allocation.
@@ -131,8 +145,13 @@ pub(crate) struct Shared<C> {
     pub(crate) blocked: Mutex<Vec<Waker>>,
     /// Settings of the peer, once they have arrived.
     pub(crate) settings: OnceLock<Settings>,
-    /// ID in the server's last GOAWAY, or the largest number.
+    role: Role,
+    /// ID in the peer's last GOAWAY, or the largest number.
     goaway: AtomicU64,
+    /// Tasks of a client's requests that wait.
+    pub(crate) waiting: Waiting,
+    /// Streams with malformed messages, and the codes of the errors.
+    malformed: Mutex<VecDeque<(u64, Code)>>,
     /// Error for which this end closed the connection.
     error: OnceLock<ProtocolError>,
     /// Wakes the task that drives the connection.
@@ -140,7 +159,8 @@ pub(crate) struct Shared<C> {
 }
 
 impl<C: Connection> Shared<C> {
-    pub(crate) fn new(connection: C, config: Config) -> Self {
+    /// Returns the state of a connection at the end with this role.
+    pub(crate) fn new(connection: C, config: Config, role: Role) -> Self {
         let capacity = config.qpack_table_capacity as usize;
         let decoder = Decoder::new(capacity, config.qpack_blocked_streams.into());
         Self {
@@ -152,7 +172,10 @@ impl<C: Connection> Shared<C> {
             decoder: Mutex::new(decoder),
             blocked: Mutex::default(),
             settings: OnceLock::new(),
+            role,
             goaway: AtomicU64::new(u64::MAX),
+            waiting: Waiting::default(),
+            malformed: Mutex::default(),
             error: OnceLock::new(),
             driver: Arc::default(),
         }
@@ -251,14 +274,101 @@ impl<C: Connection> Shared<C> {
         }
     }
 
-    /// Records the ID of a GOAWAY.
+    /// Records the ID of a GOAWAY, and wakes the requests that may fail for it.
     pub(crate) fn set_goaway(&self, id: u64) {
         self.goaway.fetch_min(id, Ordering::Relaxed);
+        self.waiting.wake();
+    }
+
+    /// Returns whether this is the client's end.
+    pub(crate) fn is_client(&self) -> bool {
+        self.role == Role::Client
+    }
+
+    /// Returns whether the server does not process the request of this stream (RFC 9114 §5.2).
+    #[inline]
+    pub(crate) fn is_rejected(&self, stream: u64) -> bool {
+        stream >= self.goaway.load(Ordering::Relaxed) && self.is_client()
+    }
+
+    /// Records the code for a malformed message.
+    #[cold]
+    pub(crate) fn set_malformed(&self, stream: u64, code: Code) {
+        let mut malformed = lock(&self.malformed);
+        if malformed.len() >= MALFORMED {
+            malformed.pop_front();
+        }
+        malformed.push_back((stream, code));
+    }
+
+    /// Returns the code for the malformed message of a stream, if it has one.
+    #[cold]
+    pub(crate) fn take_malformed(&self, stream: u64) -> Option<Code> {
+        let mut malformed = lock(&self.malformed);
+        let at = malformed.iter().position(|(id, _)| *id == stream)?;
+        malformed.remove(at).map(|(_, code)| code)
     }
 
     /// Returns the ID of the last GOAWAY, if there was one.
     pub(crate) fn goaway(&self) -> Option<u64> {
         Some(self.goaway.load(Ordering::Relaxed)).filter(|id| *id != u64::MAX)
+    }
+}
+
+/// Tasks that wait for streams and must hear of a GOAWAY.
+#[derive(Default)]
+pub(crate) struct Waiting(Mutex<Slots>);
+
+#[derive(Default)]
+struct Slots {
+    tasks: Vec<Option<Waker>>,
+    free: Vec<u32>,
+}
+
+/// Place of a task in [`Waiting`].
+#[derive(Debug, Default)]
+pub(crate) struct Slot(Option<u32>);
+
+impl Waiting {
+    /// Registers the task, which replaces the one before.
+    #[inline]
+    pub(crate) fn register(&self, slot: &mut Slot, task: &Waker) {
+        let mut slots = lock(&self.0);
+        let number = match slot.0 {
+            Some(number) => number as usize,
+            None => {
+                let number = slots.free.pop().unwrap_or(slots.tasks.len() as u32);
+                slot.0 = Some(number);
+                number as usize
+            }
+        };
+        if number == slots.tasks.len() {
+            slots.tasks.push(None);
+        }
+        let registered = &mut slots.tasks[number];
+        if !registered.as_ref().is_some_and(|waker| waker.will_wake(task)) {
+            let before = registered.replace(task.clone());
+            // Dropping a waker may drop a stream, which locks again.
+            drop(slots);
+            drop(before);
+        }
+    }
+
+    /// Removes the task, if there is one.
+    #[inline]
+    pub(crate) fn remove(&self, slot: &mut Slot) {
+        if let Some(number) = slot.0.take() {
+            let mut slots = lock(&self.0);
+            let task = slots.tasks[number as usize].take();
+            slots.free.push(number);
+            drop(slots);
+            drop(task);
+        }
+    }
+
+    fn wake(&self) {
+        let tasks: Vec<_> = lock(&self.0).tasks.iter().flatten().cloned().collect();
+        tasks.into_iter().for_each(Waker::wake);
     }
 }
 

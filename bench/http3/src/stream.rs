@@ -12,7 +12,7 @@ use crate::frame;
 use crate::message::{Event, Message, Read};
 use crate::priority::Priority;
 use crate::qpack::{Decoded, FieldSection, Fields};
-use crate::shared::{Error, Inbox, Shared, lock};
+use crate::shared::{Error, Inbox, Shared, Slot, lock};
 use crate::transport::{Connection, ReceiveStream as _, SendStream as _};
 
 /// The sending half of a request's stream. Dropping it before [`finish`](Self::finish) resets the
@@ -26,6 +26,8 @@ pub struct SendStream<C: Connection> {
     /// Bytes to write before anything else.
     pending: [Bytes; 2],
     state: SendState,
+    /// Place of the task that waits, at the client's end.
+    slot: Slot,
     /// Code of a reset when the stream is dropped.
     pub(crate) drop_code: Code,
 }
@@ -41,7 +43,7 @@ impl<C: Connection> SendStream<C> {
     #[inline]
     pub(crate) fn new(stream: C::SendStream, shared: Arc<Shared<C>>, drop_code: Code) -> Self {
         let pending = [Bytes::new(), Bytes::new()];
-        Self { stream, shared, pending, state: SendState::Open, drop_code }
+        Self { stream, shared, pending, state: SendState::Open, slot: Slot::default(), drop_code }
     }
 
     /// Returns the ID of the stream.
@@ -143,11 +145,28 @@ impl<C: Connection> SendStream<C> {
             SendState::Failed(error) => return Poll::Ready(Err((**error).clone())),
         }
         while !self.pending.iter().all(Bytes::is_empty) {
-            if let Err(error) = ready!(self.stream.poll_write(cx, &mut self.pending)) {
-                return Poll::Ready(Err(self.fail(error)));
+            match self.stream.poll_write(cx, &mut self.pending) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.fail(error))),
+                Poll::Pending => return self.wait(cx),
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Waits until the stream is writable. Fails if a GOAWAY has rejected the request.
+    #[cold]
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.shared.is_client() {
+            // Register first, so that no GOAWAY is missed.
+            self.shared.waiting.register(&mut self.slot, cx.waker());
+            if self.shared.is_rejected(self.stream.id()) {
+                self.reset(Code::H3_REQUEST_CANCELLED);
+                self.state = SendState::Failed(Box::new(Error::GoAway));
+                return Poll::Ready(Err(Error::GoAway));
+            }
+        }
+        Poll::Pending
     }
 
     #[cold]
@@ -187,9 +206,13 @@ impl<C: Connection> SendStream<C> {
 impl<C: Connection> Drop for SendStream<C> {
     #[inline]
     fn drop(&mut self) {
+        self.shared.waiting.remove(&mut self.slot);
         if matches!(self.state, SendState::Open) {
-            let code =
-                if std::thread::panicking() { Code::H3_INTERNAL_ERROR } else { self.drop_code };
+            let code = if std::thread::panicking() {
+                Code::H3_INTERNAL_ERROR
+            } else {
+                self.shared.take_malformed(self.stream.id()).unwrap_or(self.drop_code)
+            };
             self.stream.reset(code.0);
         }
     }
@@ -203,6 +226,8 @@ pub struct ReceiveStream<C: Connection> {
     /// `None` only while the stream is dropped.
     inbox: Option<Box<Inbox>>,
     state: ReceiveState,
+    /// Place of the task that waits for the header, at the client's end.
+    slot: Slot,
     /// Code with which the stream is stopped when it is dropped.
     drop_code: Code,
 }
@@ -227,6 +252,7 @@ impl<C: Connection> ReceiveStream<C> {
             stream,
             inbox: Some(shared.take_inbox(message)),
             state: ReceiveState::Head,
+            slot: Slot::default(),
             drop_code,
             shared,
         }
@@ -297,13 +323,18 @@ impl<C: Connection> ReceiveStream<C> {
                 Ok(Some(event)) => {
                     if matches!(event, Event::Head(_)) {
                         self.state = ReceiveState::Body;
+                        shared.waiting.remove(&mut self.slot);
                     }
                     return Poll::Ready(Ok(Some(event)));
                 }
                 Ok(None) => {}
                 Err(error) => return Poll::Ready(Err(self.violated(error))),
             }
-            match ready!(self.stream.poll_chunk(cx)) {
+            let chunk = match self.stream.poll_chunk(cx) {
+                Poll::Ready(chunk) => chunk,
+                Poll::Pending => return self.wait(cx),
+            };
+            match chunk {
                 Ok(Some(chunk)) => *rest = chunk,
                 Ok(None) => {
                     return Poll::Ready(match reader.end() {
@@ -320,6 +351,20 @@ impl<C: Connection> ReceiveStream<C> {
                 }
             }
         }
+    }
+
+    /// Waits for the stream. Fails if a GOAWAY has rejected the request, which then gets no header.
+    #[inline]
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Error>> {
+        if matches!(self.state, ReceiveState::Head) && self.shared.is_client() {
+            // Register first, so that no GOAWAY is missed.
+            self.shared.waiting.register(&mut self.slot, cx.waker());
+            if self.shared.is_rejected(self.stream.id()) {
+                self.stream.stop(Code::H3_REQUEST_CANCELLED.0);
+                return Poll::Ready(Err(self.fail(Error::GoAway)));
+            }
+        }
+        Poll::Pending
     }
 
     /// Waits for the header, which is then in [`Self::fields`]. Interim responses are skipped.
@@ -378,6 +423,7 @@ impl<C: Connection> ReceiveStream<C> {
             self.shared.fail(&error);
         } else {
             self.stream.stop(error.code.0);
+            self.shared.set_malformed(self.stream.id(), error.code);
         }
         self.fail(error.into())
     }
@@ -421,6 +467,7 @@ impl<C: Connection> ReceiveStream<C> {
 impl<C: Connection> Drop for ReceiveStream<C> {
     #[inline]
     fn drop(&mut self) {
+        self.shared.waiting.remove(&mut self.slot);
         if matches!(self.state, ReceiveState::Head | ReceiveState::Body) {
             if !self.end_arrived() {
                 self.stream.stop(self.drop_code.0);

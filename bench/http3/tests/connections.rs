@@ -250,11 +250,81 @@ async fn requests_after_goaway_fail_and_are_not_processed() {
     assert!(first.head().await.is_ok() && second.head().await.is_ok());
     let rejected = third.head().await.unwrap_err();
     assert!(matches!(rejected, Error::Peer(Code::H3_REQUEST_REJECTED)), "{rejected}");
+    assert!(rejected.is_retryable());
     assert!(!sender.is_open());
     assert!(matches!(sender.send(&GET, Bytes::new()).await, Err(Error::GoAway)));
     drop(first);
     client.close(Code::H3_NO_ERROR.0, b"");
     assert!(serving.await.unwrap().is_ok(), "a graceful end is no error");
+}
+
+/// The server neither resets nor answers the rejected requests, which wait when GOAWAY arrives.
+#[tokio::test]
+async fn waiting_requests_fail_when_goaway_rejects_them() {
+    let (server, client) = memory::pair();
+    client.set_capacity(50);
+    let mut sender = start_client(&client);
+    let mut control = server.open_unidirectional().await;
+    control.write(b"\0\x04\0");
+    let wait = |mut stream: client::RequestStream<Connection>| {
+        tokio::spawn(async move { stream.head().await.map(|_| ()) })
+    };
+    let accepted = wait(sender.send(&GET, Bytes::new()).await.unwrap());
+    let rejected = wait(sender.send(&GET, Bytes::new()).await.unwrap());
+    // The body of this one is larger than the stream permits.
+    let mut sending = sender.open(&GET).await.unwrap();
+    let sending =
+        tokio::spawn(
+            async move { sending.sender().send_data(Bytes::from_static(&[0; 1_000])).await },
+        );
+    settle().await;
+    assert!(!rejected.is_finished() && !sending.is_finished());
+    // The ID of the first GOAWAY is above all requests.
+    control.write(b"\x07\x01\x10");
+    settle().await;
+    assert!(!rejected.is_finished() && !sending.is_finished());
+    control.write(b"\x07\x01\x04");
+    for failed in [rejected.await.unwrap(), sending.await.unwrap()] {
+        assert!(matches!(&failed, Err(Error::GoAway)), "{failed:?}");
+        assert!(failed.unwrap_err().is_retryable());
+    }
+    for (stream, code) in [(4, None), (8, Some(Code::H3_REQUEST_CANCELLED.0))] {
+        assert_eq!(server.stop_code(stream), Some(Code::H3_REQUEST_CANCELLED.0));
+        assert_eq!(server.inspect(stream, |pipe| pipe.reset), code);
+    }
+    let (mut send, _receive) = server.accept().await;
+    send.write(b"\x01\x03\0\0\xd9");
+    drop(send);
+    assert!(accepted.await.unwrap().is_ok(), "requests below the ID go on");
+    assert_eq!(server.close_code(), None);
+}
+
+#[tokio::test]
+async fn halves_are_reset_with_the_code_of_a_malformed_message() {
+    let (server, client) = memory::pair();
+    start_server(&server, Config::default(), |request| async move {
+        let (send, mut receive) = request.split();
+        let read = tokio::spawn(async move {
+            let head = receive.head().await;
+            while head.is_ok() && matches!(receive.data().await, Ok(Some(_))) {}
+        });
+        read.await.unwrap();
+        drop(send);
+    });
+    let mut sender = start_client(&client);
+    let short = [&GET[..], &[("content-length", "9")]].concat();
+    let upper = [&GET[..], &[("Upper", "a")]].concat();
+    for (fields, code) in [
+        (&upper[..], Code::H3_MESSAGE_ERROR),
+        (&short, Code::H3_MESSAGE_ERROR),
+        // It was read, so the client must not send it again.
+        (&GET, Code::H3_REQUEST_CANCELLED),
+    ] {
+        let mut stream = sender.send(fields, Bytes::from_static(b"body")).await.unwrap();
+        let error = stream.head().await.unwrap_err();
+        assert!(matches!(error, Error::Peer(found) if found == code), "{fields:?}: {error}");
+    }
+    assert_eq!(client.close_code(), None);
 }
 
 #[tokio::test]
