@@ -12,7 +12,7 @@ use crate::datagram::Datagram;
 use crate::driver::Driver;
 use crate::error::{Code, ProtocolError};
 use crate::fields::Found;
-use crate::message::Message;
+use crate::message::{Message, Method};
 use crate::priority::Priority;
 use crate::qpack::{FieldSection, Fields};
 use crate::settings::Settings;
@@ -141,14 +141,20 @@ impl<C: transport::Connection> RequestSender<C> {
             send.reset(Code::H3_REQUEST_CANCELLED.0);
             return Err(Error::GoAway);
         }
-        let mut to_head = false;
+        let mut to = Method::Other;
         fields.all(|name, value| {
-            to_head |= name == b":method" && value == b"HEAD";
+            if name == b":method" {
+                to = match value {
+                    b"CONNECT" => Method::Connect,
+                    b"HEAD" => Method::Head,
+                    _ => Method::Other,
+                };
+            }
             name != b":method"
         });
         let shared = &self.shared;
         let cancelled = Code::H3_REQUEST_CANCELLED;
-        let message = Message::Response { to_head };
+        let message = Message::Response { to };
         Ok(RequestStream {
             send: SendStream::new(send, Arc::clone(shared), cancelled),
             receive: ReceiveStream::new(receive, Arc::clone(shared), message, cancelled),

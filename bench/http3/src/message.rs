@@ -17,9 +17,21 @@ pub enum Message {
     },
     /// A response, which a client reads.
     Response {
-        /// Whether the request's method was HEAD, so that the response has no body.
-        to_head: bool,
+        /// Method of the request.
+        to: Method,
     },
+}
+
+/// Methods of requests whose responses have rules of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// CONNECT: after a status of 2xx, the stream has only DATA frames (RFC 9114 §4.4).
+    Connect,
+    /// HEAD: the response has no body, whatever its `content-length` says (RFC 9110 §8.6).
+    Head,
+    /// Any other method.
+    #[default]
+    Other,
 }
 
 /// Limits of a message.
@@ -84,6 +96,8 @@ enum Expected {
     Head,
     /// Parts of the body, or trailers.
     Body,
+    /// Data of a CONNECT request (RFC 9114 §4.4).
+    Tunnel,
     /// Only frames of unknown types.
     Nothing,
 }
@@ -245,8 +259,10 @@ impl MessageReader {
 
     /// Starts a HEADERS frame. Returns its length.
     fn begin_section(&mut self, header: Header) -> Result<usize, ProtocolError> {
-        if self.expected == Expected::Nothing {
-            return unexpected("a HEADERS frame after the trailers");
+        match self.expected {
+            Expected::Head | Expected::Body => {}
+            Expected::Tunnel => return unexpected("a HEADERS frame after CONNECT"),
+            Expected::Nothing => return unexpected("a HEADERS frame after the trailers"),
         }
         let size = (header.size as u64).saturating_add(header.length);
         match self.left.checked_sub(size) {
@@ -277,7 +293,7 @@ impl MessageReader {
 
     fn begin_data(&mut self, length: u64, size: usize) -> Result<(), ProtocolError> {
         match self.expected {
-            Expected::Body => {}
+            Expected::Body | Expected::Tunnel => {}
             Expected::Head => return unexpected("a DATA frame before the header"),
             Expected::Nothing => return unexpected("a DATA frame after the trailers"),
         }
@@ -361,13 +377,16 @@ impl MessageReader {
         if found.is_interim() {
             return Ok(Event::Interim(found));
         }
-        self.expected = Expected::Body;
-        let bodiless = match self.message {
-            // CONNECT has no content (RFC 9110 §9.3.6).
+        let tunnel = match self.message {
             Message::Request { .. } => found.connect,
-            // Such responses have a length and no body (RFC 9110 §8.6).
-            Message::Response { to_head } => to_head || matches!(found.status, 204 | 304),
+            Message::Response { to } => to == Method::Connect && (200..300).contains(&found.status),
         };
+        self.expected = if tunnel { Expected::Tunnel } else { Expected::Body };
+        // A tunnel has no content (RFC 9110 §9.3.6). The others have a length and no body
+        // (RFC 9110 §8.6).
+        let bodiless = tunnel
+            || matches!(found.status, 204 | 304)
+            || self.message == Message::Response { to: Method::Head };
         if let ContentLength::Length(length) = found.content_length
             && !bodiless
         {
@@ -396,7 +415,7 @@ impl MessageReader {
                 Err(ProtocolError::malformed("a response without a header"))
             }
             (Expected::Body, _) => self.check_length(true),
-            (Expected::Nothing, _) => Ok(()),
+            (Expected::Tunnel | Expected::Nothing, _) => Ok(()),
         }
     }
 }
@@ -416,7 +435,7 @@ mod tests {
     const LIMITS: MessageLimits =
         MessageLimits { section: Limits { bytes: 2_048, fields: 30 }, overhead: 4_096 };
     const REQUEST: Message = Message::Request { extended_connect: false };
-    const RESPONSE: Message = Message::Response { to_head: false };
+    const RESPONSE: Message = Message::Response { to: Method::Other };
 
     fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -605,7 +624,7 @@ mod tests {
         };
         assert_eq!(response(RESPONSE, "200"), wrong);
         assert_eq!(response(RESPONSE, "304"), None);
-        assert_eq!(response(Message::Response { to_head: true }, "200"), None);
+        assert_eq!(response(Message::Response { to: Method::Head }, "200"), None);
     }
 
     #[test]
@@ -691,7 +710,7 @@ mod tests {
             if noise.below(2) == 0 {
                 stream.extend(noise.bytes(20));
             }
-            for message in [REQUEST, RESPONSE, Message::Response { to_head: true }] {
+            for message in [REQUEST, RESPONSE, Message::Response { to: Method::Head }] {
                 let whole = events(message, [&stream[..]]);
                 assert_eq!(whole, events(message, noise.cut(&stream)), "{stream:?}");
             }

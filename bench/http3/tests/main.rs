@@ -2,6 +2,8 @@
 
 mod allocations;
 mod connections;
+mod h3spec;
+mod malformed;
 mod memory;
 mod qifs;
 mod violations;

@@ -10,13 +10,13 @@ use fathom_http3::{Config, client, qpack, server};
 use super::connections::{GET, settle};
 use super::memory::{self, Connection, SendStream};
 
-const SETTINGS: &[u8] = b"\0\x04\0";
+pub(crate) const SETTINGS: &[u8] = b"\0\x04\0";
 
-fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind, payload.len() as u8], payload].concat()
 }
 
-fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = Vec::new();
     qpack::encode(fields, &mut section);
     frame(1, &section)
@@ -24,7 +24,7 @@ fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
 
 /// Something that a peer does.
 #[derive(Clone, Copy, Debug)]
-enum Act<'a> {
+pub(crate) enum Act<'a> {
     /// Opens a unidirectional stream with these bytes, and keeps it open.
     Unidirectional(&'a [u8]),
     /// Opens a unidirectional stream with these bytes, and ends or resets it.
@@ -34,7 +34,7 @@ enum Act<'a> {
     Request(&'a [u8]),
 }
 
-async fn act(peer: &Connection, acts: &[Act<'_>]) -> Vec<SendStream> {
+pub(crate) async fn act(peer: &Connection, acts: &[Act<'_>]) -> Vec<SendStream> {
     let mut kept = Vec::new();
     for act in acts {
         match act {
@@ -193,6 +193,31 @@ async fn servers_close_connections_with_the_codes_of_the_rfcs() {
         ("endless settings", vec![(b'u', b"\0\x04\x80\x10\0\0".to_vec())], Code::H3_EXCESSIVE_LOAD),
         ("too many streams", vec![(b'u', Vec::new()); 17], Code::H3_EXCESSIVE_LOAD),
     ];
+    let mut cases = cases;
+    for kind in [0x2, 0x6, 0x8, 0x9] {
+        let sent = vec![(b'u', control(&frame(kind, b"")))];
+        cases.push(("frame type of HTTP/2", sent, Code::H3_FRAME_UNEXPECTED));
+    }
+    for setting in [0x0, 0x2, 0x3, 0x4, 0x5] {
+        let sent = vec![(b'u', [&b"\0"[..], &frame(4, &[setting, 1])].concat())];
+        cases.push(("setting of HTTP/2", sent, Code::H3_SETTINGS_ERROR));
+    }
+    for (name, frames, code) in [
+        ("growing GOAWAY", &b"\x07\x01\x04\x07\x01\x05"[..], Code::H3_ID_ERROR),
+        ("empty GOAWAY", b"\x07\0", Code::H3_FRAME_ERROR),
+        ("long MAX_PUSH_ID", b"\x0d\x02\0\0", Code::H3_FRAME_ERROR),
+        ("PUSH_PROMISE", b"\x05\x01\0", Code::H3_FRAME_UNEXPECTED),
+        ("PRIORITY_UPDATE of a push", b"\x80\x0f\x07\x01\x01\0", Code::H3_ID_ERROR),
+        ("PRIORITY_UPDATE of stream 1", b"\x80\x0f\x07\0\x01\x01", Code::H3_ID_ERROR),
+    ] {
+        cases.push((name, vec![(b'u', control(frames))], code));
+    }
+    for (name, act) in [("ended", b'e'), ("reset", b'x')] {
+        // SETTINGS on the control stream, and an instruction on each stream of QPACK.
+        for bytes in [SETTINGS, b"\x02\x20", b"\x03\x44"] {
+            cases.push((name, vec![(act, bytes.to_vec())], Code::H3_CLOSED_CRITICAL_STREAM));
+        }
+    }
     for (name, acts, wanted) in &cases {
         let acts: Vec<Act<'_>> = acts
             .iter()
@@ -281,10 +306,26 @@ async fn clients_close_connections_with_the_codes_of_the_rfcs() {
         (Act::Unidirectional(b"\0\x04\0\x0d\x01\0"), Code::H3_FRAME_UNEXPECTED),
         (Act::Unidirectional(b"\0\x04\0\x07\x01\x01"), Code::H3_ID_ERROR),
         (Act::Unidirectional(b"\0\x04\0\x07\x01\x04\x07\x01\x08"), Code::H3_ID_ERROR),
+        (Act::Unidirectional(b"\0\x04\0\x03\x01\0"), Code::H3_ID_ERROR),
+        (Act::Unidirectional(b"\0\x04\0\x80\x0f\x07\0\x01\0"), Code::H3_FRAME_UNEXPECTED),
+        (Act::Unidirectional(b"\0\x04\0\x04\0"), Code::H3_FRAME_UNEXPECTED),
+        (Act::Unidirectional(b"\0\x04\0\0\0"), Code::H3_FRAME_UNEXPECTED),
+        (Act::Unidirectional(b"\0\x04\0\x08\0"), Code::H3_FRAME_UNEXPECTED),
+        (Act::Unidirectional(b"\0\x04\x02\x02\0"), Code::H3_SETTINGS_ERROR),
+        (Act::Unidirectional(b"\0\x21\0"), Code::H3_MISSING_SETTINGS),
+        (Act::Ended(b"\x02"), Code::H3_CLOSED_CRITICAL_STREAM),
+        (Act::Reset(b"\x03"), Code::H3_CLOSED_CRITICAL_STREAM),
+        (Act::Unidirectional(b"\x02\x3f\x01"), Code::QPACK_ENCODER_STREAM_ERROR),
+        (Act::Unidirectional(b"\x03\x80"), Code::QPACK_DECODER_STREAM_ERROR),
         (Act::Request(b""), Code::H3_STREAM_CREATION_ERROR),
         (Act::Ended(SETTINGS), Code::H3_CLOSED_CRITICAL_STREAM),
     ] {
         assert_eq!(client_closes(&[act], None).await, Some(wanted), "{act:?}");
+    }
+    for kind in [0, 2, 3] {
+        let second = [Act::Unidirectional(&[kind]), Act::Unidirectional(&[kind])];
+        let closed = client_closes(&second, None).await;
+        assert_eq!(closed, Some(Code::H3_STREAM_CREATION_ERROR), "a second stream of type {kind}");
     }
     assert_eq!(client_closes(&[Act::Unidirectional(SETTINGS)], Some(&ok)).await, None);
 }
