@@ -273,6 +273,9 @@ pub fn encode(text: &[u8], to: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+    use std::sync::LazyLock;
+
     use super::*;
     use crate::noise::{Noise, cases};
 
@@ -288,16 +291,19 @@ mod tests {
         to
     }
 
+    /// Symbols by the length of their code and the code.
+    static SYMBOLS: LazyLock<HashMap<(usize, u32), usize>> = LazyLock::new(|| {
+        (0..=EOS).map(|symbol| ((LENGTHS[symbol].into(), CODES[symbol]), symbol)).collect()
+    });
+
     /// Decodes bit by bit.
     fn reference(encoded: &[u8]) -> Result<Vec<u8>, Invalid> {
         let (mut text, mut code, mut length) = (Vec::new(), 0_u32, 0_usize);
         for bit in 0..encoded.len() * 8 {
             code = code << 1 | u32::from(encoded[bit / 8] >> (7 - bit % 8) & 1);
             length += 1;
-            if let Some(symbol) = (0..=EOS)
-                .find(|symbol| usize::from(LENGTHS[*symbol]) == length && CODES[*symbol] == code)
-            {
-                text.push(u8::try_from(symbol).map_err(|_| Invalid)?);
+            if let Some(symbol) = SYMBOLS.get(&(length, code)) {
+                text.push(u8::try_from(*symbol).map_err(|_| Invalid)?);
                 (code, length) = (0, 0);
             }
         }

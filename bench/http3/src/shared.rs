@@ -358,12 +358,16 @@ impl Waiting {
     #[inline]
     pub(crate) fn remove(&self, slot: &mut Slot) {
         if let Some(number) = slot.0.take() {
-            let mut slots = lock(&self.0);
-            let task = slots.tasks[number as usize].take();
-            slots.free.push(number);
-            drop(slots);
-            drop(task);
+            self.free(number);
         }
+    }
+
+    fn free(&self, number: u32) {
+        let mut slots = lock(&self.0);
+        let task = slots.tasks[number as usize].take();
+        slots.free.push(number);
+        drop(slots);
+        drop(task);
     }
 
     fn wake(&self) {

@@ -86,6 +86,20 @@ mod tests {
     }
 
     #[test]
+    fn arbitrary_bytes_are_read_like_their_bits() {
+        let mut noise = Noise::new(22);
+        for _ in 0..cases() {
+            let word = noise.next().to_be_bytes();
+            let bytes = &word[..noise.below(9)];
+            let length = [1, 2, 4, 8][usize::from(word[0] >> 6)];
+            let bits = u64::from_be_bytes(word) >> (64 - 8 * length);
+            let value = bits & ((1 << (8 * length - 2)) - 1);
+            let complete = bytes.len() >= length;
+            assert_eq!(read(bytes), complete.then_some((value, length)));
+        }
+    }
+
+    #[test]
     fn values_above_the_largest_are_replaced_by_it() {
         let mut bytes = Vec::new();
         write(u64::MAX, &mut bytes);

@@ -89,4 +89,43 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn arbitrary_bytes_are_read_like_their_bits() {
+        let mut noise = Noise::new(23);
+        for _ in 0..cases() {
+            let word = (u128::from(noise.next()) << 64 | u128::from(noise.next())).to_le_bytes();
+            let mut bytes = word[..noise.below(16)].to_vec();
+            let prefix = 1 + noise.below(8) as u32;
+            let mask = u8::MAX >> (8 - prefix);
+            // Half of the integers are long.
+            if let Some(first) = bytes.first_mut()
+                && word[15] < 128
+            {
+                *first |= mask;
+            }
+            let long = bytes.first().is_some_and(|first| first & mask == mask);
+            // Value and length, in more bits than any integer here has.
+            let end = bytes.iter().skip(1).position(|byte| *byte < 128).map(|at| at + 2);
+            let wanted = match (bytes.first(), end) {
+                (None, _) => None,
+                (Some(first), _) if !long => Some((u128::from(first & mask), 1)),
+                (Some(_), None) => None,
+                (Some(_), Some(end)) => {
+                    let parts = bytes[1..end].iter().rev();
+                    let value = parts.fold(0, |value, byte| value << 7 | u128::from(byte & 127));
+                    Some((value + u128::from(mask), end))
+                }
+            };
+            match (read(&bytes, prefix), wanted) {
+                (Ok(Some((value, length))), wanted) => {
+                    assert_eq!(Some((value.into(), length)), wanted);
+                }
+                (Ok(None), wanted) => assert_eq!(wanted, None),
+                (Err(TooLarge), Some((value, length))) => {
+                    assert!(value >> 62 != 0 || length > 10, "{bytes:?}");
+                }
+                (Err(TooLarge), None) => assert!(bytes.len() >= 9, "{bytes:?}"),
+            }
+        }
+    }
 }
