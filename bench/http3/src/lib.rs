@@ -22,5 +22,6 @@ pub mod stream;
 pub mod transport;
 pub mod unidirectional;
 pub mod varint;
+mod wakers;
 
 pub use shared::{Config, Error};
