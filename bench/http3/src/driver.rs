@@ -11,7 +11,9 @@ use crate::datagram::Datagram;
 use crate::error::{Code, ProtocolError};
 use crate::priority::Priority;
 use crate::shared::{Error, Shared, lock};
-use crate::transport::{Connection, Incoming, Opener, ReceiveStream, SendStream, StreamError};
+use crate::transport::{
+    Connection, ConnectionError, Incoming, Opener, ReceiveStream, SendStream, StreamError,
+};
 use crate::unidirectional::{CONTROL, DECODER, PeerStream, PeerStreams, Read};
 
 /// Largest number of priority updates that wait for the server.
@@ -120,6 +122,9 @@ impl<C: Connection> Driver<C> {
         let driven = self.try_drive();
         if let Err(Error::Protocol(error)) = &driven {
             self.shared.fail(error);
+        }
+        if let Err(error) = &driven {
+            self.shared.end(error.clone());
         }
         driven
     }
@@ -241,5 +246,6 @@ impl<C: Connection> Drop for Driver<C> {
             return;
         }
         self.shared.connection.close(Code::H3_NO_ERROR.0, b"");
+        self.shared.end(ConnectionError::Local.into());
     }
 }

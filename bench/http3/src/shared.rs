@@ -155,6 +155,8 @@ pub(crate) struct Shared<C> {
     malformed: Mutex<VecDeque<(u64, Code)>>,
     /// Error for which this end closed the connection.
     error: OnceLock<ProtocolError>,
+    /// Reason why no more entries of the dynamic table arrive.
+    over: OnceLock<Error>,
     /// Wakes the task that drives the connection.
     pub(crate) driver: Arc<Wakeup>,
 }
@@ -178,6 +180,7 @@ impl<C: Connection> Shared<C> {
             waiting: Waiting::default(),
             malformed: Mutex::default(),
             error: OnceLock::new(),
+            over: OnceLock::new(),
             driver: Arc::default(),
         }
     }
@@ -240,6 +243,20 @@ impl<C: Connection> Shared<C> {
         blocked.push(task.clone());
         drop(blocked);
         before.into_iter().for_each(Waker::wake);
+    }
+
+    /// Fails the requests that wait for the dynamic table, because the connection is over.
+    #[cold]
+    pub(crate) fn end(&self, error: Error) {
+        if self.over.set(error).is_ok() {
+            std::mem::take(&mut *lock(&self.blocked)).into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Returns the error of a request that waits for the dynamic table in vain.
+    #[cold]
+    pub(crate) fn over(&self) -> Option<Error> {
+        self.over.get().cloned()
     }
 
     /// Closes the connection for an error of the peer.

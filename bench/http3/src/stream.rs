@@ -311,8 +311,14 @@ impl<C: Connection> ReceiveStream<C> {
                     std::task::Wake::wake_by_ref(&shared.driver);
                 }
                 if let Ok(Some(Event::Blocked(_))) = next {
+                    // Register first, so that the end of the connection is not missed.
                     shared.wait_for_table(cx.waker());
-                    return Poll::Pending;
+                    let over = shared.over();
+                    drop(decoder);
+                    return match over {
+                        Some(error) => Poll::Ready(Err(self.fail(error))),
+                        None => Poll::Pending,
+                    };
                 }
                 next
             } else {

@@ -405,6 +405,26 @@ async fn delivery_is_reported() {
 }
 
 #[tokio::test]
+async fn sections_that_wait_fail_when_the_connection_ends() {
+    let (transport, client) = memory::pair();
+    let mut config = Config::default();
+    (config.qpack_table_capacity, config.qpack_blocked_streams) = (4_096, 1);
+    let mut server = Server::new(transport, config);
+    let (mut send, _receive) = client.open().await;
+    // It requires an entry that never arrives.
+    send.write(b"\x01\x03\x02\0\x80");
+    let mut request = server.accept().await.unwrap().unwrap();
+    let waiting = tokio::spawn(async move { request.head().await.map(|_| ()) });
+    let serving = tokio::spawn(async move { server.accept().await.map(|_| ()) });
+    settle().await;
+    assert!(!waiting.is_finished());
+    client.close(Code::H3_NO_ERROR.0, b"");
+    settle().await;
+    assert!(serving.is_finished() && waiting.is_finished());
+    assert!(matches!(waiting.await.unwrap(), Err(Error::Connection(_))));
+}
+
+#[tokio::test]
 async fn sections_wait_for_the_dynamic_table() {
     let (server, client) = memory::pair();
     let mut config = Config::default();

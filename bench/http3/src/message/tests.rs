@@ -282,7 +282,8 @@ fn events_do_not_depend_on_chunks() {
         if noise.below(2) == 0 {
             stream.extend(noise.bytes(20));
         }
-        for message in [REQUEST, RESPONSE, Message::Response { to: Method::Head }] {
+        let to_connect = Message::Response { to: Method::Connect };
+        for message in [REQUEST, RESPONSE, Message::Response { to: Method::Head }, to_connect] {
             let whole = events(message, [&stream[..]]);
             assert_eq!(whole, events(message, noise.cut(&stream)), "{stream:?}");
         }
