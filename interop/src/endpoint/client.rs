@@ -2,14 +2,16 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use fathom_http::connection_log::ConnectionLog;
+use fathom_http3::{Config, client};
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
-use fathom_stacks::{Connecting, Connection, Endpoint};
+use fathom_stacks::{Connecting, Connection, Endpoint, ReadOrder};
 use parking_lot::Mutex;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
@@ -298,12 +300,8 @@ async fn fetch_http3<C: Connection>(
     facts_log: &Arc<FactsLog>,
     number: usize,
 ) -> Result<(), TestError> {
-    let built =
-        h3::client::builder().send_grease(false).build::<_, _, Bytes>(connection.h3()).await;
-    let (mut driver, sender) = built.map_err(TestError::Http3)?;
-    let driver = tokio::spawn(async move {
-        poll_fn(|cx| driver.poll_close(cx)).await;
-    });
+    let (mut http, sender) =
+        client::Connection::new(connection.http(ReadOrder::Ordered), Config::default());
     let mut tasks = JoinSet::new();
     for one in requests.iter().cloned() {
         let (mut sender, facts_log) = (sender.clone(), Arc::clone(facts_log));
@@ -311,15 +309,15 @@ async fn fetch_http3<C: Connection>(
             let fetched = async {
                 let mut request = http::Request::new(());
                 *request.uri_mut() = one.url.clone();
-                let mut stream = sender.send_request(request).await?;
-                stream.finish().await?;
-                let head = stream.recv_response().await?;
-                if head.status() != http::StatusCode::OK {
-                    return Err(RequestError::Status(head.status()));
+                let mut stream = sender.send(&request, Bytes::new()).await?;
+                stream.head().await?;
+                let status = stream.response()?.status();
+                if status != http::StatusCode::OK {
+                    return Err(RequestError::Status(status));
                 }
                 let mut file = File::create(&one.file).await?;
-                while let Some(mut data) = stream.recv_data().await? {
-                    file.write_all_buf(&mut data.copy_to_bytes(data.remaining())).await?;
+                while let Some(data) = stream.data().await? {
+                    file.write_all(&data).await?;
                 }
                 Ok(file.flush().await?)
             };
@@ -328,7 +326,14 @@ async fn fetch_http3<C: Connection>(
             fetched
         });
     }
-    let fetched = all(tasks).await;
-    driver.abort();
+    let mut fetched = pin!(all(tasks));
+    let mut open = true;
+    let fetched = poll_fn(|cx| {
+        open = open && http.poll_close(cx).is_pending();
+        fetched.as_mut().poll(cx)
+    })
+    .await;
+    // The caller closes the connection after it has recorded the facts.
+    drop(http.into_transport());
     fetched
 }

@@ -73,9 +73,6 @@ pub(super) enum TestError {
     /// The first connection got no session ticket.
     #[error("the server sent no session ticket")]
     NoTicket,
-    /// HTTP/3 could not be set up.
-    #[error("HTTP/3: {0}")]
-    Http3(h3::error::ConnectionError),
     /// A request failed. The fields are its path and the reason.
     #[error("{0}: {1}")]
     Request(String, RequestError),
@@ -99,9 +96,9 @@ pub(super) enum RequestError {
     /// The stream or the file failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The HTTP/3 stream failed.
+    /// The HTTP/3 stream or its connection failed.
     #[error(transparent)]
-    Stream(#[from] h3::error::StreamError),
+    Stream(#[from] fathom_http3::Error),
     /// The status is not 200.
     #[error("{0}")]
     Status(http::StatusCode),

@@ -9,11 +9,12 @@ use bytes::{Bytes, BytesMut};
 use fathom_http::connection_log::ConnectionLog;
 use fathom_http::limits::Limits;
 use fathom_http::site::{Body, Site, SiteResponse};
+use fathom_http3::Config;
+use fathom_http3::error::Kind;
+use fathom_http3::server::{self, RequestStream};
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
-use fathom_stacks::{Connecting, Connection, Endpoint, Incoming};
-use h3::quic::BidiStream;
-use h3::server::RequestResolver;
+use fathom_stacks::{Connecting, Connection, Endpoint, Incoming, ReadOrder};
 use http::{HeaderMap, Method, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -192,17 +193,19 @@ impl<E: Endpoint> Server<E> {
     }
 
     async fn serve_http3(self: &Arc<Self>, connection: &E::Connection, number: usize) {
-        let built = h3::server::builder().send_grease(false).build(connection.h3()).await;
-        let mut http = match built {
-            Ok(http) => http,
-            Err(e) => return tracing::debug!("HTTP/3: {e}"),
-        };
+        let mut http =
+            server::Connection::new(connection.http(ReadOrder::Ordered), Config::default());
         let mut requests = JoinSet::new();
-        while let Ok(Some(resolver)) = http.accept().await {
+        loop {
+            let request = match http.accept().await {
+                Ok(Some(request)) => request,
+                Ok(None) => break,
+                Err(e) => break tracing::debug!("HTTP/3: {e}"),
+            };
             while requests.try_join_next().is_some() {}
             let server = Arc::clone(self);
             requests.spawn(async move {
-                match server.answer_http3(resolver).await {
+                match server.answer_http3(request).await {
                     Ok(()) => server.facts_log.update(number, |facts| facts.requests += 1),
                     Err(e) => tracing::debug!("request: {e}"),
                 }
@@ -210,22 +213,29 @@ impl<E: Endpoint> Server<E> {
         }
     }
 
-    async fn answer_http3<C>(&self, resolver: RequestResolver<C, Bytes>) -> Result<(), RequestError>
+    async fn answer_http3<C>(&self, mut stream: RequestStream<C>) -> Result<(), RequestError>
     where
-        C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + Send>,
+        C: fathom_http3::transport::Connection,
     {
-        let (request, mut stream) = resolver.resolve_request().await?;
+        if let Err(error) = stream.head().await {
+            if error.protocol().is_some_and(|error| error.kind == Kind::FieldsTooLarge) {
+                stream.respond(&[(":status", "431")], Bytes::new()).await?;
+            }
+            return Err(error.into());
+        }
+        let request = stream.request()?;
         let answer =
             self.site.answer(request.method(), request.uri().path(), request.headers()).await;
         let mut head = http::Response::new(());
         *head.status_mut() = answer.status;
         head.headers_mut().clone_from(&answer.headers);
-        stream.send_response(head).await?;
+        let sender = stream.sender();
+        sender.send_head(&head).await?;
         let mut chunks = BodyChunks::of(answer);
         while let Some(chunk) = chunks.next().await? {
-            stream.send_data(chunk).await?;
+            sender.send_data(chunk).await?;
         }
-        Ok(stream.finish().await?)
+        Ok(sender.finish().await?)
     }
 }
 
