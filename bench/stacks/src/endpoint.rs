@@ -12,7 +12,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use fathom_netsim::sim::{SimHandle, SimSocket};
 use fathom_plugin::{Observer, PluginError};
-use h3::quic::StreamErrorIncoming;
 
 use super::adapter::{ClientPlugin, Plugin, ServerPlugin, ShapingSocket};
 use super::stack::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
@@ -20,14 +19,13 @@ use super::stack::{
     self, ClientConfig, ConnectionError, EndpointConfig, MtuDiscoveryConfig, SendDatagramError,
     ServerConfig, TokioRuntime, TransportConfig,
 };
-use super::{Socket, http, native, own_stats, prioritised, set_connection_ids, simulated, watched};
-use super::{acknowledged_h3, h3 as transport};
+use super::{Socket, http, native, own_stats, set_connection_ids, simulated, watched};
 use crate::controller::Controller;
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{EndpointSettings, SetupError, Tls, TransportSettings};
 use crate::traits::{
-    self, Close, CloseKind, Closer, ConnectError, ConnectionStats, DatagramError, Delivery,
-    DeliveryError, EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
+    self, Close, CloseKind, Closer, ConnectError, ConnectionStats, DatagramError,
+    EarlyDataAccepted, Monitor, ReadOrder,
 };
 
 /// Configuration with which connections under one controller start.
@@ -398,28 +396,10 @@ pub struct Connection {
 impl traits::Connection for Connection {
     type Send = stack::SendStream;
     type Recv = stack::RecvStream;
-    type H3 = transport::Connection;
-    type H3Stream = transport::BidiStream<Bytes>;
-    type H3Opener = transport::OpenStreams;
-    type AcknowledgedH3 = acknowledged_h3::Connection;
-    type PrioritisedStream = prioritised::BidiStream<Bytes>;
-    type PrioritisedH3 = prioritised::Connection;
     type Http = http::Connection;
 
     fn http(&self, order: ReadOrder) -> http::Connection {
         http::Connection::new(self.connection.clone(), order)
-    }
-
-    fn h3(&self) -> transport::Connection {
-        transport::Connection::new(self.connection.clone())
-    }
-
-    fn acknowledged_h3(&self) -> acknowledged_h3::Connection {
-        acknowledged_h3::Connection::new(self.connection.clone())
-    }
-
-    fn prioritised_h3(&self, order: ReadOrder) -> (prioritised::Connection, SetPriority) {
-        prioritised::prioritised(self.connection.clone(), order)
     }
 
     async fn open_bi(&self) -> io::Result<(stack::SendStream, stack::RecvStream, bool)> {
@@ -487,21 +467,6 @@ impl traits::Connection for Connection {
 
     fn stats(&self) -> ConnectionStats {
         own_stats(&self.connection).with_report(self.monitor.as_ref().and_then(Monitor::report))
-    }
-}
-
-impl traits::RequestStream for acknowledged_h3::BidiStream<Bytes> {
-    fn delivery(&self) -> Delivery {
-        let acknowledged = self.acknowledged();
-        Box::pin(async move { acknowledged.await.map_err(DeliveryError::Stream) })
-    }
-
-    fn poll_write_chunks(
-        &mut self,
-        cx: &mut Context<'_>,
-        chunks: &mut [Bytes],
-    ) -> Poll<Result<(), StreamErrorIncoming>> {
-        Self::poll_write_chunks(self, cx, chunks)
     }
 }
 

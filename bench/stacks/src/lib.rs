@@ -6,13 +6,12 @@
 //! | `stack.rs` | [`Stack`]: the stacks by name, and their capabilities |
 //! | `dispatch.rs` | [`UseOfStack`]: work on a stack that the user chose |
 //! | `controller.rs` | [`Controller`]: one of ours or a stack's own, as users write it |
-//! | `traits.rs` | traits of endpoints, connection attempts, connections and HTTP/3 streams |
+//! | `traits.rs` | traits of endpoints, connection attempts and connections |
 //! | `settings.rs` | settings of an endpoint |
 //! | `native.rs` | observing a stack's own controller from outside |
 //! | `quinn.rs`, `noq.rs` | differences between quinn and noq: names, numbers, signatures |
 //! | `endpoint.rs`, `watched.rs` | traits and watched controllers; compiled once for each of quinn and noq |
 //! | `http.rs`, `unordered.rs` | connections for HTTP/3, also compiled for each of quinn and noq |
-//! | `prioritised.rs`, `zeros.rs` | HTTP/3 with stream priorities; bodies without copies |
 //! | `quiche.rs`, `quiche/` | quiche and its driver |
 //!
 //! quiche does no I/O and has its own TLS. `quiche.rs` and `quiche/` drive it on the traits of
@@ -32,7 +31,6 @@ pub mod quinn;
 mod settings;
 mod stack;
 mod traits;
-mod zeros;
 
 pub use controller::{Controller, ControllerError, ControllerSpec};
 pub use dispatch::UseOfStack;
@@ -43,7 +41,5 @@ pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings, UNLIMIT
 pub use stack::Stack;
 pub use traits::{
     Close, CloseKind, Closer, ConnectError, Connecting, Connection, ConnectionStats, DatagramError,
-    Delivery, DeliveryError, EarlyDataAccepted, Endpoint, Incoming, Monitor, ReadOrder,
-    RequestStream, SetPriority,
+    EarlyDataAccepted, Endpoint, Incoming, Monitor, ReadOrder,
 };
-pub use zeros::ZEROS;

@@ -4,8 +4,6 @@
 mod endpoint;
 #[path = "http.rs"]
 pub mod http;
-#[path = "prioritised.rs"]
-pub mod prioritised;
 #[path = "watched.rs"]
 mod watched;
 
@@ -19,8 +17,6 @@ use bytes::Bytes;
 use fathom_cc::Rate;
 use fathom_netsim::sim::SimSocket;
 use fathom_noq as adapter;
-use h3_noq as h3;
-use h3_noq as acknowledged_h3;
 use noq as stack;
 use noq::EndpointConfig;
 use noq::congestion::{
@@ -58,19 +54,9 @@ pub(crate) fn poll_read_unordered(
         .map_ok(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes)))
 }
 
-/// Writes part of `chunk` and returns the number of bytes taken. The data are not copied if noq
-/// keeps the chunk as a whole (noq's own bound is 1,452 bytes). As with reads, no state is lost if
-/// the future is dropped.
-pub(crate) fn poll_write_chunk(
-    stream: &mut noq::SendStream,
-    cx: &mut Context<'_>,
-    chunk: Bytes,
-) -> Poll<Result<usize, noq::WriteError>> {
-    pin!(stream.write_many_chunks(&mut &mut [chunk][..])).poll(cx)
-}
-
 /// Writes some of `chunks`. Chunks that noq has taken are empty afterwards. The data are not copied
-/// if noq keeps a chunk as a whole.
+/// if noq keeps a chunk as a whole (noq's own bound is 1,452 bytes). As with reads, no state is lost
+/// if the future is dropped.
 pub(crate) fn poll_write_chunks(
     stream: &mut noq::SendStream,
     cx: &mut Context<'_>,

@@ -13,12 +13,10 @@
 //! | `coalesced.rs` | coalesced packets |
 //! | `stream.rs` | the halves of a stream; opening and accepting streams |
 //! | `http.rs` | connections and streams for HTTP/3 |
-//! | `h3.rs` | connections and streams for the `h3` crate |
 
 mod coalesced;
 mod connection;
 mod endpoint;
-pub mod h3;
 pub mod http;
 mod native;
 mod router;

@@ -4,8 +4,6 @@
 mod endpoint;
 #[path = "http.rs"]
 pub mod http;
-#[path = "prioritised.rs"]
-pub mod prioritised;
 #[path = "watched.rs"]
 mod watched;
 
@@ -19,8 +17,6 @@ use bytes::Bytes;
 use fathom_cc::Rate;
 use fathom_netsim::sim::SimSocket;
 use fathom_quinn as adapter;
-use h3_noq::quinn as acknowledged_h3;
-use h3_quinn as h3;
 use quinn as stack;
 use quinn::EndpointConfig;
 use quinn::congestion::{
@@ -58,17 +54,8 @@ pub(crate) fn poll_read_unordered(
     Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes))))
 }
 
-/// Writes part of `chunk` without a copy and returns the number of bytes taken. As with reads, no
-/// state is lost if the future is dropped.
-pub(crate) fn poll_write_chunk(
-    stream: &mut quinn::SendStream,
-    cx: &mut Context<'_>,
-    chunk: Bytes,
-) -> Poll<Result<usize, quinn::WriteError>> {
-    pin!(stream.write_chunks(&mut [chunk])).poll(cx).map_ok(|written| written.bytes)
-}
-
-/// Writes some of `chunks` without a copy. Chunks that quinn has taken are empty afterwards.
+/// Writes some of `chunks` without a copy. Chunks that quinn has taken are empty afterwards. As with
+/// reads, no state is lost if the future is dropped.
 pub(crate) fn poll_write_chunks(
     stream: &mut quinn::SendStream,
     cx: &mut Context<'_>,

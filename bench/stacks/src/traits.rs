@@ -1,4 +1,4 @@
-//! Traits of an endpoint, a connection attempt, a connection and its HTTP/3 streams.
+//! Traits of an endpoint, a connection attempt and a connection.
 
 use std::error::Error;
 use std::fmt;
@@ -7,13 +7,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fathom_netsim::sim::{SimHandle, SimSocket};
 use fathom_plugin::{ConnectionMonitor, InUse, Observer, Report};
-use h3::quic::{RecvStream, SendStream, StreamErrorIncoming};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::native::NativeMonitor;
@@ -22,15 +20,6 @@ use crate::settings::{EndpointSettings, SetupError};
 /// Future that resolves once the handshake is complete. On clients, its output tells whether the
 /// server accepted 0-RTT.
 pub type EarlyDataAccepted = Pin<Box<dyn Future<Output = bool> + Send>>;
-
-/// Future that resolves when the peer has acknowledged all data of a stream and its end. It
-/// resolves with an error if the peer has stopped the stream or the connection is closed.
-pub type Delivery = Pin<Box<dyn Future<Output = Result<(), DeliveryError>> + Send>>;
-
-/// Function that sets the priority of a stream by its number, before anything is sent on the
-/// stream. The arguments are the stream number, the urgency from 0 (sent first) to 7, and whether
-/// the response is incremental (RFC 9218 §4).
-pub type SetPriority = Arc<dyn Fn(u64, u8, bool) + Send + Sync>;
 
 /// Reason why a connection does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -71,17 +60,6 @@ pub enum DatagramError {
     /// The connection is closed.
     #[error(transparent)]
     Closed(#[from] Close),
-}
-
-/// Reason why the data of a stream will not all be acknowledged.
-#[derive(Debug, thiserror::Error)]
-pub enum DeliveryError {
-    /// The peer stopped the stream, this end reset it, or the connection is closed.
-    #[error("{0:?}")]
-    Stream(StreamErrorIncoming),
-    /// The connection of a transport without QUIC streams is gone.
-    #[error("the client closed the connection")]
-    ClientGone,
 }
 
 /// Order in which HTTP/3 reads the data of streams from the stack.
@@ -228,62 +206,9 @@ pub trait Connection: Clone + Send + Sync + 'static {
     type Recv: AsyncRead + Unpin + Send + 'static;
     /// The connection as HTTP/3 uses it.
     type Http: fathom_http3::transport::Connection;
+
     /// Returns the connection for HTTP/3, whose streams are read in this order.
     fn http(&self, order: ReadOrder) -> Self::Http;
-
-    /// The connection in the form that the `h3` crate uses.
-    type H3: h3::quic::Connection<
-            Bytes,
-            BidiStream = Self::H3Stream,
-            OpenStreams = Self::H3Opener,
-            SendStream: Send,
-            RecvStream: Send,
-        > + Send
-        + 'static;
-    /// Request streams of `H3`.
-    type H3Stream: h3::quic::BidiStream<Bytes> + Send + 'static;
-    /// Opener of streams.
-    type H3Opener: h3::quic::OpenStreams<Bytes, BidiStream = Self::H3Stream>
-        + Clone
-        + Send
-        + Sync
-        + 'static;
-
-    /// The connection as the `h3` crate uses it, with streams that report when their data are
-    /// acknowledged.
-    type AcknowledgedH3: h3::quic::Connection<
-            Bytes,
-            BidiStream: RequestStream + Send + 'static,
-            OpenStreams: Send,
-            SendStream: Send,
-            RecvStream: Send,
-        > + Send
-        + 'static;
-
-    /// Request streams that have priorities.
-    type PrioritisedStream: h3::quic::BidiStream<Bytes> + Send + 'static;
-    /// The connection as the `h3` crate uses it, with prioritised streams.
-    type PrioritisedH3: h3::quic::Connection<
-            Bytes,
-            BidiStream = Self::PrioritisedStream,
-            OpenStreams: h3::quic::OpenStreams<Bytes, BidiStream = Self::PrioritisedStream>
-                             + Clone
-                             + Send
-                             + 'static,
-            SendStream: Send,
-            RecvStream: Send,
-        > + Send
-        + 'static;
-
-    /// Returns the connection for HTTP/3, through the transport that most applications of the stack
-    /// use.
-    fn h3(&self) -> Self::H3;
-    /// Returns the connection for an HTTP/3 server that must know when its responses have arrived.
-    fn acknowledged_h3(&self) -> Self::AcknowledgedH3;
-    /// Returns the connection for an HTTP/3 server that sends urgent streams first, and the
-    /// function that sets a stream's priority. The connection sends synthetic bodies without a copy
-    /// and reads streams in the given order.
-    fn prioritised_h3(&self, order: ReadOrder) -> (Self::PrioritisedH3, SetPriority);
     /// Opens a bidirectional stream once the peer's limit permits. The flag is true if the stream
     /// starts in 0-RTT.
     fn open_bi(&self) -> impl Future<Output = io::Result<(Self::Send, Self::Recv, bool)>> + Send;
@@ -325,18 +250,6 @@ pub trait Connection: Clone + Send + Sync + 'static {
     fn monitor(&self) -> Option<&Monitor>;
     /// Returns the connection's counts.
     fn stats(&self) -> ConnectionStats;
-}
-
-/// Methods of an HTTP/3 stream beyond the traits of `h3`.
-pub trait RequestStream: SendStream<Bytes> + RecvStream<Buf = Bytes> {
-    /// Resolves when all data are acknowledged.
-    fn delivery(&self) -> Delivery;
-    /// Writes all of `chunks` unchanged and leaves them empty.
-    fn poll_write_chunks(
-        &mut self,
-        cx: &mut Context<'_>,
-        chunks: &mut [Bytes],
-    ) -> Poll<Result<(), StreamErrorIncoming>>;
 }
 
 /// Close of a connection, with the side that closed it and the reason.

@@ -1,5 +1,5 @@
 //! A receiving stream that is read in stream order or in arrival order. This file is compiled once
-//! per stack, like `prioritised.rs`.
+//! per stack, like `http.rs`.
 
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, ready};

@@ -8,7 +8,7 @@ mod tls;
 
 use bytes::Bytes;
 use fathom_http3::{Config, Error};
-use fathom_stacks::{Close, CloseKind, ZEROS};
+use fathom_stacks::{Close, CloseKind};
 
 pub use client::{Ask, Fetched, Requests};
 pub use live::{LiveRequest, Piece};
@@ -26,6 +26,10 @@ pub(crate) const NO_ERROR: u32 = 0x100;
 
 /// Largest size of a header in bytes. Cookies pad requests to the sizes that a workload asks for.
 const LARGEST_HEADER: u64 = 1 << 28;
+
+/// A piece of any synthetic body. Its 64 KiB are as many bytes as stacks buffer for a new stream
+/// anyway.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Returns the configuration of both ends.
 fn config() -> Config {

@@ -15,7 +15,6 @@ use fathom_http::site::Site;
 use fathom_http::timestamps::Timestamps;
 use fathom_qlog::LogFolder;
 use fathom_stacks::Stack;
-use h3::error::StreamError;
 use http::{Method, Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, ConnectionError, Endpoint};
@@ -122,10 +121,9 @@ pub async fn request(
     connection: &Connection,
     method: Method,
     path: &str,
-) -> Result<(StatusCode, String, Vec<u8>), StreamError> {
-    let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone()))
-        .await
-        .map_err(|e| StreamError::Undefined(Box::new(e)))?;
+) -> Result<(StatusCode, String, Vec<u8>), Box<dyn std::error::Error + Send + Sync>> {
+    let (mut driver, mut sender) =
+        h3::client::new(h3_quinn::Connection::new(connection.clone())).await?;
     let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
     let request =
         Request::builder().method(method).uri(format!("https://localhost{path}")).body(()).unwrap();

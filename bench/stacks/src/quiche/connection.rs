@@ -9,13 +9,12 @@ use std::cell::Cell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use self::driver::Driver;
 use super::native::Quic;
@@ -68,13 +67,12 @@ pub(super) struct Streams {
     credit_wanted: [bool; 2],
 }
 
-/// Tasks that wait until one stream's data are acknowledged.
+/// A task that waits until one stream's data are acknowledged.
 struct DeliveryWait {
     /// Whether all data were handed over to quiche.
     finished: bool,
-    waiting: Vec<oneshot::Sender<Result<Option<u64>, Close>>>,
-    /// HTTP/3's task. It takes the result.
     task: Option<Waker>,
+    /// Result that the task has not taken yet.
     result: Option<Option<u64>>,
 }
 
@@ -220,8 +218,8 @@ pub(super) struct Shared {
     settled: Notify,
     /// Signals that streams may be opened.
     credit: Notify,
-    /// Signals that streams have arrived, by [`Dir`].
-    incoming: [Notify; 2],
+    /// Signals that bidirectional streams have arrived.
+    incoming: Notify,
     /// Signals that datagrams have arrived.
     datagrams: Notify,
 }
@@ -306,7 +304,7 @@ impl Connection {
             native: counts,
             settled: Notify::new(),
             credit: Notify::new(),
-            incoming: [Notify::new(), Notify::new()],
+            incoming: Notify::new(),
             datagrams: Notify::new(),
         });
         if let Some(first) = route.inbox.begin() {
@@ -375,11 +373,11 @@ impl Connection {
         self.shared().with(|state| state.close(code, reason));
     }
 
-    /// Opens a stream once the peer's limit permits. Returns the number of the stream, and whether
-    /// it starts in 0-RTT.
-    pub(super) async fn open(&self, dir: Dir) -> Result<(u64, bool), Close> {
+    /// Opens a bidirectional stream once the peer's limit permits. Returns the number of the stream,
+    /// and whether it starts in 0-RTT.
+    pub(super) async fn open(&self) -> Result<(u64, bool), Close> {
         let shared = self.shared();
-        wait(&shared.credit, || shared.with(|state| state.open(dir))).await
+        wait(&shared.credit, || shared.with(|state| state.open(Dir::Bi))).await
     }
 
     /// Opens a stream once the peer's limit permits, for an opener with this number.
@@ -451,12 +449,12 @@ impl Connection {
         }
     }
 
-    /// Returns the peer's next stream, and whether it began in 0-RTT.
-    pub(super) async fn accept(&self, dir: Dir) -> Result<(u64, bool), Close> {
+    /// Returns the peer's next bidirectional stream, and whether it began in 0-RTT.
+    pub(super) async fn accept(&self) -> Result<(u64, bool), Close> {
         let shared = self.shared();
-        wait(&shared.incoming[dir as usize], || {
+        wait(&shared.incoming, || {
             let mut state = shared.state();
-            match state.streams.incoming[dir as usize].pop_front() {
+            match state.streams.incoming[Dir::Bi as usize].pop_front() {
                 Some(stream) => Some(Ok(stream)),
                 None => state.over.clone().map(Err),
             }
@@ -496,7 +494,7 @@ impl Connection {
             Entry::Occupied(mut wait) => register(&mut wait.get_mut().task, cx),
             Entry::Vacant(vacant) => {
                 let task = Some(cx.waker().clone());
-                vacant.insert(DeliveryWait { finished, waiting: Vec::new(), task, result: None });
+                vacant.insert(DeliveryWait { finished, task, result: None });
                 // The peer may already have acknowledged all data.
                 state.wake_driver();
             }
@@ -507,32 +505,6 @@ impl Connection {
     /// Ends the wait for a delivery.
     pub(super) fn end_delivery(&self, stream: u64) {
         self.shared().state().streams.deliveries.remove(&stream);
-    }
-
-    /// Resolves to `None` when the peer has acknowledged all data of the stream and its end, or to
-    /// a code if the stream was stopped or reset.
-    pub(super) fn delivery(
-        &self,
-        stream: u64,
-        finished: bool,
-    ) -> impl Future<Output = Result<Option<u64>, Close>> + Send + Sync + use<> {
-        let (sender, told) = oneshot::channel();
-        let mut state = self.shared().state();
-        if let Some(close) = &state.over {
-            let _ = sender.send(Err(close.clone()));
-        } else {
-            let wait = state.streams.deliveries.entry(stream);
-            let wait = wait.or_insert_with(|| DeliveryWait {
-                finished,
-                waiting: Vec::new(),
-                task: None,
-                result: None,
-            });
-            wait.waiting.push(sender);
-            // The peer may already have acknowledged all data.
-            state.wake_driver();
-        }
-        async move { told.await.unwrap_or_else(|_| Err(ended())) }
     }
 
     pub(super) fn stats(&self) -> ConnectionStats {

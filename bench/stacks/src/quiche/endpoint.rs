@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ::h3::quic::StreamErrorIncoming;
 use bytes::Bytes;
 use fathom_cc::Time;
 use fathom_netsim::runtime::{Runtime, TokioRuntime, TokioSocket, UdpSocket};
@@ -22,12 +21,12 @@ use super::native::Quic;
 use super::router::{Incoming, LARGEST, Route, Router};
 use super::stack::{self, ConnectionId, RetryConnectionIds};
 use super::stream::{RecvStream, SendStream};
-use super::{ConnectionRng, Share, h3};
+use super::{ConnectionRng, Share};
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings};
 use crate::traits::{
-    self, Close, ConnectError, ConnectionStats, DatagramError, Delivery, DeliveryError,
-    EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
+    self, Close, ConnectError, ConnectionStats, DatagramError, EarlyDataAccepted, Monitor,
+    ReadOrder,
 };
 
 /// Largest UDP payload that is sent, in bytes. It is tokio-quiche's value and leaves room for
@@ -384,39 +383,11 @@ impl traits::Connecting for Connecting {
 impl traits::Connection for Connection {
     type Send = SendStream;
     type Recv = RecvStream;
-    type H3 = h3::Connection;
-    type H3Stream = h3::BidiStream<Bytes>;
-    type H3Opener = h3::OpenStreams;
-    type AcknowledgedH3 = h3::Connection;
-    type PrioritisedStream = h3::BidiStream<Bytes>;
-    type PrioritisedH3 = h3::Connection;
     type Http = Self;
 
     /// Ignores the order. quiche buffers any number of chunks, so the order makes no difference.
     fn http(&self, _: ReadOrder) -> Self {
         self.clone()
-    }
-
-    fn h3(&self) -> h3::Connection {
-        h3::Connection::new(self.clone())
-    }
-
-    fn acknowledged_h3(&self) -> h3::Connection {
-        h3::Connection::new(self.clone())
-    }
-
-    /// Ignores the order. quiche buffers any number of chunks, so the order makes no difference.
-    fn prioritised_h3(&self, _: ReadOrder) -> (h3::Connection, SetPriority) {
-        let connection = self.clone();
-        // quiche's urgencies begin at 0, and a stream without an urgency has 127. The control
-        // streams have no urgency, so they come last, which does no harm.
-        let set = move |stream, urgency, incremental| {
-            // This fails only if the stream no longer exists.
-            let _ = connection
-                .shared()
-                .with(|state| state.quic.stream_priority(stream, urgency, incremental));
-        };
-        (h3::Connection::new(self.clone()), Arc::new(set))
     }
 
     async fn open_bi(&self) -> io::Result<(SendStream, RecvStream, bool)> {
@@ -476,20 +447,5 @@ impl traits::Connection for Connection {
 
     fn stats(&self) -> ConnectionStats {
         Self::stats(self)
-    }
-}
-
-impl traits::RequestStream for h3::BidiStream<Bytes> {
-    fn delivery(&self) -> Delivery {
-        let acknowledged = self.acknowledged();
-        Box::pin(async move { acknowledged.await.map_err(DeliveryError::Stream) })
-    }
-
-    fn poll_write_chunks(
-        &mut self,
-        cx: &mut Context<'_>,
-        chunks: &mut [Bytes],
-    ) -> Poll<Result<(), StreamErrorIncoming>> {
-        Self::poll_write_chunks(self, cx, chunks)
     }
 }

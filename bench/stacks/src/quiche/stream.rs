@@ -1,7 +1,6 @@
 //! The sending and receiving halves of a stream, and how a connection opens and accepts streams.
 
 use std::fmt;
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -9,7 +8,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection::{Connection, Dir};
+use super::connection::Connection;
 use super::native::Quic;
 use super::stack;
 use super::stack::{Error, Shutdown};
@@ -151,21 +150,6 @@ impl SendStream {
         self.poll(cx, |quic, id| quic.stream_send(id, data, false))
     }
 
-    /// Writes `chunk` without a copy. If there is no more room, returns `Pending` and leaves the
-    /// rest in `chunk`.
-    pub(super) fn poll_write_chunk(
-        &mut self,
-        cx: &mut Context<'_>,
-        chunk: &mut Bytes,
-    ) -> Poll<Result<(), WriteError>> {
-        while !chunk.is_empty() {
-            let (written, rest) =
-                ready!(self.poll(cx, |quic, id| quic.stream_send_zc(id, chunk.clone(), false)))?;
-            *chunk = rest.unwrap_or_else(|| chunk.slice(written..));
-        }
-        Poll::Ready(Ok(()))
-    }
-
     /// Writes some of `chunks` without a copy. Chunks that quiche has taken are empty afterwards.
     /// Returns `Pending` only if nothing was written.
     pub(super) fn poll_write_chunks(
@@ -241,14 +225,6 @@ impl SendStream {
             state.wake_driver();
             reset.map_err(|_| ClosedStream)
         })
-    }
-
-    /// Resolves to `None` when the peer has acknowledged all data and the end. Resolves to a code
-    /// if the stream was stopped or reset.
-    pub(super) fn stopped(
-        &self,
-    ) -> impl Future<Output = Result<Option<u64>, Close>> + Send + Sync + use<> {
-        self.connection.delivery(self.id, self.closed)
     }
 }
 
@@ -400,34 +376,19 @@ impl AsyncRead for RecvStream {
     }
 }
 
-/// Both halves of a bidirectional stream.
-type Halves = (SendStream, RecvStream);
+/// Both halves of a bidirectional stream, and whether it starts in 0-RTT.
+type Halves = (SendStream, RecvStream, bool);
 
 impl Connection {
-    pub(super) async fn open_stream(&self) -> Result<(SendStream, RecvStream, bool), Close> {
-        let (id, early) = self.open(Dir::Bi).await?;
-        let recv = RecvStream::new(self.clone(), id);
-        Ok((SendStream::new(self.clone(), id), recv, early))
+    pub(super) async fn open_stream(&self) -> Result<Halves, Close> {
+        self.open().await.map(|stream| self.halves(stream))
     }
 
-    pub(super) async fn open_bi(&self) -> Result<Halves, Close> {
-        self.open_stream().await.map(|(send, recv, _)| (send, recv))
+    pub(super) async fn accept_stream(&self) -> Result<Halves, Close> {
+        self.accept().await.map(|stream| self.halves(stream))
     }
 
-    pub(super) async fn open_uni(&self) -> Result<SendStream, Close> {
-        self.open(Dir::Uni).await.map(|(id, _)| SendStream::new(self.clone(), id))
-    }
-
-    pub(super) async fn accept_stream(&self) -> Result<(SendStream, RecvStream, bool), Close> {
-        let (id, early) = self.accept(Dir::Bi).await?;
-        Ok((SendStream::new(self.clone(), id), RecvStream::new(self.clone(), id), early))
-    }
-
-    pub(super) async fn accept_bi(&self) -> Result<Halves, Close> {
-        self.accept_stream().await.map(|(send, recv, _)| (send, recv))
-    }
-
-    pub(super) async fn accept_uni(&self) -> Result<RecvStream, Close> {
-        self.accept(Dir::Uni).await.map(|(id, _)| RecvStream::new(self.clone(), id))
+    fn halves(&self, (id, early): (u64, bool)) -> Halves {
+        (SendStream::new(self.clone(), id), RecvStream::new(self.clone(), id), early)
     }
 }

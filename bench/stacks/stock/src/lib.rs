@@ -17,13 +17,10 @@ mod settings {
 mod traits {
     pub(crate) use fathom_stacks::{
         Close, CloseKind, Closer, ConnectError, Connecting, Connection, ConnectionStats,
-        DatagramError, Delivery, DeliveryError, EarlyDataAccepted, Endpoint, Incoming, Monitor,
-        ReadOrder, RequestStream, SetPriority,
+        DatagramError, EarlyDataAccepted, Endpoint, Incoming, Monitor, ReadOrder,
     };
 }
 
 mod stock_quiche;
 
-pub use stock_quiche::{
-    Connecting, Connection, Endpoint, Incoming, RecvStream, SendStream, h3, http,
-};
+pub use stock_quiche::{Connecting, Connection, Endpoint, Incoming, RecvStream, SendStream, http};

@@ -8,8 +8,6 @@ mod coalesced;
 mod connection;
 #[path = "../../src/quiche/endpoint.rs"]
 mod endpoint;
-#[path = "../../src/quiche/h3.rs"]
-pub mod h3;
 #[path = "../../src/quiche/http.rs"]
 pub mod http;
 #[path = "../../src/quiche/native.rs"]

@@ -100,24 +100,20 @@ impl State {
         let Self { quic, streams, .. } = self;
         // Do this before any other query of a stream. After such a query, quiche forgets a stream
         // that is over.
-        streams.deliveries.retain(|stream, wait| {
+        for (stream, wait) in &mut streams.deliveries {
             if wait.result.is_some() {
-                return true;
+                continue;
             }
-            wait.waiting.retain(|waiting| !waiting.is_closed());
             let result = match stream_delivery(quic, *stream) {
                 // If quiche has forgotten the stream, the peer had not stopped it. Either all data
                 // were acknowledged, or this end reset the stream.
                 StreamDelivery::Acknowledged | StreamDelivery::Forgotten if wait.finished => None,
                 StreamDelivery::Reset | StreamDelivery::Forgotten => Some(0),
-                _ => return !wait.waiting.is_empty() || wait.task.is_some(),
+                _ => continue,
             };
-            wait.waiting.drain(..).for_each(|waiting| drop(waiting.send(Ok(result))));
-            let Some(task) = wait.task.take() else { return false };
             wait.result = Some(result);
-            task.wake();
-            true
-        });
+            wait.task.take().into_iter().for_each(Waker::wake);
+        }
         while let Some(stream) = quic.stream_readable_next() {
             let peers = stream & 1 != u64::from(self.server);
             if let Some(reader) = streams.readers.remove(&stream) {
@@ -126,7 +122,7 @@ impl State {
             } else if peers && streams.is_new(stream) {
                 has_readers = true;
                 streams.incoming[Dir::of(stream) as usize].push_back((stream, !self.established));
-                shared.incoming[Dir::of(stream) as usize].notify_waiters();
+                shared.incoming.notify_waiters();
                 streams.accepting[Dir::of(stream) as usize]
                     .take()
                     .into_iter()
@@ -167,7 +163,6 @@ impl State {
         let streams = &mut self.streams;
         // Results that nobody has taken yet stay.
         streams.deliveries.retain(|_, wait| {
-            wait.waiting.drain(..).for_each(|waiting| drop(waiting.send(Err(close.clone()))));
             wait.task.take().into_iter().for_each(Waker::wake);
             wait.result.is_some()
         });
@@ -177,8 +172,8 @@ impl State {
         streams.datagrams.take().into_iter().for_each(Waker::wake);
         streams.openers.wake();
         self.over = Some(close);
-        let [bi, uni] = &shared.incoming;
-        for notify in [&shared.settled, &shared.credit, bi, uni, &shared.datagrams] {
+        let Shared { settled, credit, incoming, datagrams, .. } = shared;
+        for notify in [settled, credit, incoming, datagrams] {
             notify.notify_waiters();
         }
     }
