@@ -131,7 +131,9 @@ pub type Accepted<C> =
 pub trait Opener<C: Connection>: Send + Sync + 'static {
     /// Opens a bidirectional stream.
     fn poll_bidirectional(&mut self, cx: &mut Context<'_>) -> Poll<Accepted<C>>;
-    /// Opens a unidirectional stream.
+    /// Opens a unidirectional stream. HTTP/3 uses such streams only for control and for QPACK, so
+    /// the stack should send their data before those of requests, whatever the priorities of these
+    /// are.
     fn poll_unidirectional(
         &mut self,
         cx: &mut Context<'_>,

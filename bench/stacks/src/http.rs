@@ -189,7 +189,11 @@ impl transport::Opener<Connection> for Opener {
             let connection = connection.clone();
             Box::pin(async move { connection.open_uni().await })
         });
-        opened.map_ok(SendStream::new)
+        opened.map_ok(|stream| {
+            // This fails only on a closed stream.
+            let _ = stream.set_priority(UNIDIRECTIONAL);
+            SendStream::new(stream)
+        })
     }
 }
 
@@ -253,12 +257,17 @@ impl transport::SendStream for SendStream {
     }
 }
 
-/// Returns the priority level of a stream. The stack sends the highest level first and shares
+/// Number of priority levels of one urgency.
+const STREAMS: i32 = 1 << 24;
+
+/// Priority level of unidirectional streams, above those of all responses. HTTP/3 uses them only
+/// for control and for QPACK.
+const UNIDIRECTIONAL: i32 = 8 * STREAMS;
+
+/// Returns the priority level of a request stream. The stack sends the highest level first and shares
 /// between equal levels. Within one urgency, non-incremental responses come first, in stream order.
-/// Incremental responses share the remaining bandwidth (RFC 9218 §10). The control streams have
-/// level 0, so they come last.
+/// Incremental responses share the remaining bandwidth (RFC 9218 §10).
 fn level(stream: u64, priority: Priority) -> i32 {
-    const STREAMS: i32 = 1 << 24;
     let order = i32::try_from(stream / 4).unwrap_or(i32::MAX).min(STREAMS - 2);
     i32::from(7 - priority.urgency.min(7)) * STREAMS
         + if priority.incremental { 0 } else { STREAMS - 1 - order }
@@ -302,6 +311,8 @@ mod tests {
     fn streams_are_served_by_urgency_and_then_in_order_of_ids() {
         let level = |stream, urgency, incremental| level(stream, Priority { urgency, incremental });
         let order = [
+            UNIDIRECTIONAL,
+            level(0, 0, false),
             level(400, 0, false),
             level(404, 0, false),
             level(0, 0, true),

@@ -160,7 +160,11 @@ impl transport::Opener<Connection> for Opener {
             let connection = connection.clone();
             Box::pin(async move { connection.open_uni().await })
         });
-        opened.map_ok(SendStream::new)
+        opened.map_ok(|stream| {
+            // Above all levels of `SendStream::set_priority`.
+            let _ = stream.set_priority(16);
+            SendStream::new(stream)
+        })
     }
 }
 

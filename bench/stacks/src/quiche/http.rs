@@ -103,7 +103,12 @@ impl transport::Opener<Connection> for Opener {
         cx: &mut Context<'_>,
     ) -> Poll<Result<SendStream, ConnectionError>> {
         let opened = ready!(self.connection.poll_open(cx, self.number, Dir::Uni));
-        let stream = opened.map(|id| SendStream::new(&self.connection, id));
+        let stream = opened.map(|id| {
+            let stream = SendStream::new(&self.connection, id);
+            // Before all responses. HTTP/3 uses these streams only for control and for QPACK.
+            stream.stream.set_priority(0, false);
+            stream
+        });
         Poll::Ready(stream.map_err(connection_error))
     }
 }
@@ -159,12 +164,14 @@ impl transport::SendStream for SendStream {
         let _ = self.stream.reset(code(error));
     }
 
-    /// Sets the urgency. quiche's urgencies begin at 0, and a stream without one has 127. The
-    /// control streams have none, so they come last.
+    /// Sets quiche's urgency, which is at least 1, because the unidirectional streams have 0. A
+    /// stream without a priority has 127.
     fn set_priority(&mut self, priority: Priority) {
-        self.stream.set_priority(priority.urgency, priority.incremental);
+        self.stream.set_priority(priority.urgency.min(7) + 1, priority.incremental);
     }
 
+    /// The code of a stopped stream is always 0, because the derived
+    /// quiche does not report the code with the state of a delivery.
     fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, ConnectionError>> {
         let delivered = self.stream.poll_delivery(cx);
         self.waits = delivered.is_pending();
