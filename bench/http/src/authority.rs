@@ -1,5 +1,6 @@
 //! Checks the host in a request, according to the request's version of HTTP.
 
+use fathom_http3::fields::is_host_and_port;
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, StatusCode, Uri, Version};
 
@@ -62,45 +63,6 @@ pub(crate) fn check(
         ));
     }
     Ok(())
-}
-
-/// Returns whether `authority` is `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2) with a
-/// non-empty host.
-pub(crate) fn is_host_and_port(authority: &[u8]) -> bool {
-    let (host, port) = match authority {
-        [b'[', rest @ ..] => {
-            let Some(end) = rest.iter().position(|byte| *byte == b']') else { return false };
-            let literal = std::str::from_utf8(&rest[..end])
-                .ok()
-                .and_then(|text| text.parse::<std::net::Ipv6Addr>().ok());
-            if literal.is_none() {
-                return false;
-            }
-            (&b"ipv6"[..], &rest[end + 1..])
-        }
-        _ => authority
-            .split_at(authority.iter().position(|byte| *byte == b':').unwrap_or(authority.len())),
-    };
-    let port = match port {
-        [] => true,
-        [b':', digits @ ..] => digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    port && !host.is_empty() && is_registered_name(host)
-}
-
-/// Returns whether `host` has only unreserved characters, sub-delimiters and escapes
-/// (RFC 3986 §3.2.2).
-fn is_registered_name(host: &[u8]) -> bool {
-    let mut rest = host;
-    while let [byte, after @ ..] = rest {
-        rest = match (byte, after) {
-            (b'%', [a, b, after @ ..]) if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => after,
-            (byte, _) if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(byte) => after,
-            _ => return false,
-        };
-    }
-    true
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::convert;
 use crate::datagram::Datagram;
 use crate::driver::Driver;
 use crate::error::{Code, ProtocolError};
-use crate::fields::Found;
+use crate::fields::Head;
 use crate::message::{Message, Method};
 use crate::priority::Priority;
 use crate::qpack::{FieldSection, Fields};
@@ -198,7 +198,7 @@ impl<C: transport::Connection> RequestStream<C> {
     ///
     /// # Errors
     /// Returns the errors of [`ReceiveStream::poll_event`].
-    pub async fn head(&mut self) -> Result<Found, Error> {
+    pub async fn head(&mut self) -> Result<Head, Error> {
         self.receive.head().await
     }
 

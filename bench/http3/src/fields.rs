@@ -40,9 +40,9 @@ pub enum ContentLength {
     Invalid,
 }
 
-/// Contents of a well-formed section that matter for its message.
+/// Values of a well-formed header that decide how its message continues. Trailers have the defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct Head {
     /// Value of `content-length`.
     pub content_length: ContentLength,
     /// Status of a response; 0 in a request.
@@ -51,7 +51,7 @@ pub struct Found {
     pub connect: bool,
 }
 
-impl Found {
+impl Head {
     /// Returns whether a response is interim, so that another header follows (RFC 9110 §15.2).
     pub fn is_interim(&self) -> bool {
         (100..200).contains(&self.status)
@@ -62,7 +62,7 @@ impl Found {
 ///
 /// # Errors
 /// Returns an error of the stream if the section is malformed.
-pub fn check(kind: Section, section: &FieldSection) -> Result<Found, ProtocolError> {
+pub fn check(kind: Section, section: &FieldSection) -> Result<Head, ProtocolError> {
     let mut checker = Checker::new(kind);
     // Values of the static table are valid, and the text has all others, together with names.
     if has_control_character(section.text()) {
@@ -186,7 +186,7 @@ struct Checker<'a> {
     authority: Option<&'a [u8]>,
     protocol: bool,
     host: Option<&'a [u8]>,
-    found: Found,
+    head: Head,
 }
 
 impl<'a> Checker<'a> {
@@ -200,7 +200,7 @@ impl<'a> Checker<'a> {
             authority: None,
             protocol: false,
             host: None,
-            found: Found::default(),
+            head: Head::default(),
         }
     }
 
@@ -246,9 +246,9 @@ impl<'a> Checker<'a> {
                 !value.is_empty() && all(value, TOKEN),
             ),
             _ => {
-                let before = std::mem::replace(&mut self.found.status, status(value));
+                let before = std::mem::replace(&mut self.head.status, status(value));
                 // HTTP/3 has no 101 (RFC 9114 §4.5).
-                (before != 0, !matches!(self.found.status, 0 | 101))
+                (before != 0, !matches!(self.head.status, 0 | 101))
             }
         };
         match (twice, valid) {
@@ -291,37 +291,37 @@ impl<'a> Checker<'a> {
 
     fn content_length(&mut self, value: &[u8]) {
         let length = content_length(value).map_or(ContentLength::Invalid, ContentLength::Length);
-        self.found.content_length = match self.found.content_length {
+        self.head.content_length = match self.head.content_length {
             ContentLength::None => length,
             before if before == length => length,
             _ => ContentLength::Invalid,
         };
     }
 
-    fn end(mut self) -> Result<Found, ProtocolError> {
+    fn end(mut self) -> Result<Head, ProtocolError> {
         match self.kind {
             Section::Request { .. } => self.request()?,
-            Section::Response if self.found.status == 0 => {
+            Section::Response if self.head.status == 0 => {
                 return malformed("the pseudo-header field ':status' is missing");
             }
             Section::Response | Section::Trailers => {}
         }
-        Ok(self.found)
+        Ok(self.head)
     }
 
     /// Checks that a request has all necessary fields (RFC 9114 §4.3.1, §4.4, RFC 9220 §3).
     fn request(&mut self) -> Result<(), ProtocolError> {
         let missing = |name| malformed(format!("the pseudo-header field '{name}' is missing"));
         let Some(method) = self.method else { return missing(":method") };
-        self.found.connect = method == b"CONNECT";
-        if self.found.connect && !self.protocol {
+        self.head.connect = method == b"CONNECT";
+        if self.head.connect && !self.protocol {
             return match (self.scheme || self.path.is_some(), self.authority) {
                 (true, _) => malformed("CONNECT has neither ':scheme' nor ':path'"),
                 (_, None) => missing(":authority"),
                 _ => Ok(()),
             };
         }
-        if self.protocol && !self.found.connect {
+        if self.protocol && !self.head.connect {
             return malformed("only CONNECT has the pseudo-header field ':protocol'");
         }
         if !self.scheme {

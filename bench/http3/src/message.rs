@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes};
 
 use crate::error::{Code, Kind, ProtocolError};
-use crate::fields::{self, ContentLength, Found, Section};
+use crate::fields::{self, ContentLength, Head, Section};
 use crate::frame::{self, Header, HeaderReader};
 use crate::qpack::{self, FieldSection, Limits};
 
@@ -54,9 +54,9 @@ impl Default for MessageLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The header is in the field section.
-    Head(Found),
+    Head(Head),
     /// The header of an interim response is in the field section.
-    Interim(Found),
+    Interim(Head),
     /// A part of the body, never empty.
     Data(Bytes),
     /// The trailers are in the field section.
@@ -70,7 +70,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The section is decoded and well-formed.
-    Fields(Found),
+    Fields(Head),
     /// The section needs this number of insertions into the dynamic table.
     Blocked(u64),
 }
@@ -190,9 +190,9 @@ impl MessageReader {
                     }
                     let kind = self.section_kind();
                     match read(kind, &input[..length], section)? {
-                        Read::Fields(found) => {
+                        Read::Fields(head) => {
                             input.advance(length);
-                            return self.section(kind, found).map(Some);
+                            return self.section(kind, head).map(Some);
                         }
                         Read::Blocked(required) => {
                             self.collected = input.split_to(length).to_vec();
@@ -238,10 +238,10 @@ impl MessageReader {
                     let kind = self.section_kind();
                     match read(kind, &self.collected, section)? {
                         Read::Blocked(required) => return Ok(Some(Event::Blocked(required))),
-                        Read::Fields(found) => {
+                        Read::Fields(head) => {
                             self.collected = Vec::new();
                             self.position = Position::Header;
-                            return self.section(kind, found).map(Some);
+                            return self.section(kind, head).map(Some);
                         }
                     }
                 }
@@ -368,14 +368,14 @@ impl MessageReader {
     }
 
     /// Handles a complete field section.
-    fn section(&mut self, kind: Section, found: Found) -> Result<Event, ProtocolError> {
+    fn section(&mut self, kind: Section, head: Head) -> Result<Event, ProtocolError> {
         if kind == Section::Trailers {
             self.expected = Expected::Nothing;
             self.check_length(true)?;
             return Ok(Event::Trailers);
         }
-        if found.is_interim() {
-            return Ok(Event::Interim(found));
+        if head.is_interim() {
+            return Ok(Event::Interim(head));
         }
         let tunnel = match self.message {
             Message::Request { .. } => found.connect,
@@ -392,7 +392,7 @@ impl MessageReader {
         {
             self.declared = Some(length);
         }
-        Ok(Event::Head(found))
+        Ok(Event::Head(head))
     }
 
     /// Handles the end of the stream.

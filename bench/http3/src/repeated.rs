@@ -4,7 +4,7 @@
 //! Comparing these bytes takes a tenth of the time of decoding and checking the fields.
 
 use crate::error::ProtocolError;
-use crate::fields::{Found, Section};
+use crate::fields::{Head, Section};
 use crate::message::{Read, read_section};
 use crate::qpack::{FieldSection, Limits};
 
@@ -26,7 +26,7 @@ struct Slot {
     seen: u64,
     /// The kept section: its encoded form, and what it says.
     payload: Vec<u8>,
-    kept: Option<(Section, Found)>,
+    kept: Option<(Section, Head)>,
     section: FieldSection,
 }
 
@@ -45,23 +45,23 @@ impl Repeated {
     ) -> Result<Read, ProtocolError> {
         let print = fingerprint(payload);
         let slot = &mut self.slots[(print >> 60) as usize % SLOTS];
-        if let Some((kept, found)) = slot.kept
+        if let Some((kept, head)) = slot.kept
             && slot.payload == payload
             && kept == kind
         {
             section.copy_from(&slot.section);
-            return Ok(Read::Fields(found));
+            return Ok(Read::Fields(head));
         }
         let read = read_section(kind, payload, limits, section)?;
         if slot.seen != print || payload.len() > LARGEST {
             slot.seen = print;
             return Ok(read);
         }
-        if let Read::Fields(found) = read {
+        if let Read::Fields(head) = read {
             slot.payload.clear();
             slot.payload.extend_from_slice(payload);
             slot.section.copy_from(section);
-            slot.kept = Some((kind, found));
+            slot.kept = Some((kind, head));
         }
         Ok(read)
     }

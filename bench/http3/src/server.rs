@@ -11,7 +11,7 @@ use crate::convert;
 use crate::datagram::Datagram;
 use crate::driver::Driver;
 use crate::error::Code;
-use crate::fields::Found;
+use crate::fields::Head;
 use crate::message::Message;
 use crate::priority::Priority;
 use crate::qpack::{FieldSection, Fields};
@@ -174,7 +174,7 @@ impl<C: transport::Connection> RequestStream<C> {
     ///
     /// # Errors
     /// Returns the errors of [`ReceiveStream::poll_event`].
-    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Found, Error>> {
+    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Head, Error>> {
         let head = self.receive.poll_head(cx);
         if head.is_ready() {
             self.send.drop_code = Code::H3_REQUEST_CANCELLED;
@@ -186,7 +186,7 @@ impl<C: transport::Connection> RequestStream<C> {
     ///
     /// # Errors
     /// Returns the errors of [`Self::poll_head`].
-    pub async fn head(&mut self) -> Result<Found, Error> {
+    pub async fn head(&mut self) -> Result<Head, Error> {
         poll_fn(|cx| self.poll_head(cx)).await
     }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 
 use crate::error::{Code, ProtocolError};
-use crate::fields::{self, Found};
+use crate::fields::{self, Head};
 use crate::frame;
 use crate::message::{Event, Message, Read};
 use crate::priority::Priority;
@@ -379,10 +379,10 @@ impl<C: Connection> ReceiveStream<C> {
     /// # Errors
     /// Returns the errors of [`Self::poll_event`].
     #[inline]
-    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Found, Error>> {
+    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Head, Error>> {
         loop {
             match ready!(self.poll_event(cx))? {
-                Some(Event::Head(found)) => return Poll::Ready(Ok(found)),
+                Some(Event::Head(head)) => return Poll::Ready(Ok(head)),
                 Some(Event::Interim(_)) => {}
                 // The header comes first, and only once.
                 _ => return Poll::Ready(Err(Error::Closed)),
@@ -410,7 +410,7 @@ impl<C: Connection> ReceiveStream<C> {
     /// # Errors
     /// Returns the errors of [`Self::poll_event`].
     #[inline]
-    pub async fn head(&mut self) -> Result<Found, Error> {
+    pub async fn head(&mut self) -> Result<Head, Error> {
         poll_fn(|cx| self.poll_head(cx)).await
     }
 

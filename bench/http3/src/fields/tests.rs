@@ -8,7 +8,7 @@ use crate::qpack::{Limits, decode, encode};
 const REQUEST: Section = Section::Request { extended_connect: false };
 const LIMITS: Limits = Limits { bytes: 16_384, fields: 100 };
 
-fn checked(kind: Section, fields: &[(&str, &str)]) -> Result<Found, ProtocolError> {
+fn checked(kind: Section, fields: &[(&str, &str)]) -> Result<Head, ProtocolError> {
     let (mut bytes, mut section) = (Vec::new(), FieldSection::new());
     encode(fields, &mut bytes);
     decode(&bytes, LIMITS, &mut section).unwrap();
@@ -39,7 +39,7 @@ fn well_formed_requests_pass() {
         &[("x-any", "tab\tand\u{e9}")],
         &[("x-empty", "")],
     ] {
-        assert_eq!(checked(REQUEST, &get_with(more)), Ok(Found::default()), "{more:?}");
+        assert_eq!(checked(REQUEST, &get_with(more)), Ok(Head::default()), "{more:?}");
     }
     let without = [(":scheme", "http"), (":path", "/"), (":method", "GET"), ("host", "[::1]:443")];
     assert!(checked(REQUEST, &without).is_ok(), "host stands for :authority, in any order");

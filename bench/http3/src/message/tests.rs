@@ -171,8 +171,8 @@ fn interim_responses_come_before_the_final_one() {
     let last = headers(&[(":status", "200")]);
     let (seen, end) = of(RESPONSE, &[&interim[..], &interim, &last, b"\0\x01a"].concat());
     assert_eq!(end, Ok(()));
-    assert!(matches!(seen[1], Seen::Section(Event::Interim(Found { status: 103, .. }), _)));
-    assert!(matches!(seen[2], Seen::Section(Event::Head(Found { status: 200, .. }), _)));
+    assert!(matches!(seen[1], Seen::Section(Event::Interim(Head { status: 103, .. }), _)));
+    assert!(matches!(seen[2], Seen::Section(Event::Head(Head { status: 200, .. }), _)));
     assert_eq!(code(RESPONSE, &interim), Some((Code::H3_MESSAGE_ERROR, false)));
     let body = [&interim[..], b"\0\x01a"].concat();
     assert_eq!(code(RESPONSE, &body), Some((Code::H3_FRAME_UNEXPECTED, true)));

@@ -1,6 +1,6 @@
 //! Encodes field sections with the static table (RFC 9204 §4.5).
 
-use super::static_table::{Found, find};
+use super::static_table::{Match, find};
 use super::{FieldSection, integer};
 use crate::huffman;
 
@@ -88,9 +88,9 @@ pub fn encode<F: Fields + ?Sized>(fields: &F, to: &mut Vec<u8>) {
     fields.all(|name, value| {
         match find(name, value) {
             // Indexed field line (§4.5.2).
-            Some(Found::Field(entry)) => integer::write(6, 0xc0, entry.into(), to),
+            Some(Match::Field(entry)) => integer::write(6, 0xc0, entry.into(), to),
             // Literal field line with name reference (§4.5.4).
-            Some(Found::Name(entry)) => {
+            Some(Match::Name(entry)) => {
                 integer::write(4, 0x50, entry.into(), to);
                 string(7, 0, value, to);
             }

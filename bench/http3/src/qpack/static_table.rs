@@ -174,7 +174,7 @@ const fn names() -> Names {
 
 /// Entry of the static table that serves a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Match {
     /// The entry has this name and value.
     Field(u8),
     /// The entry has this name and another value.
@@ -183,7 +183,7 @@ pub(crate) enum Found {
 
 /// Returns the entry for a field, if one has at least its name.
 #[inline]
-pub(crate) fn find(name: &[u8], value: &[u8]) -> Option<Found> {
+pub(crate) fn find(name: &[u8], value: &[u8]) -> Option<Match> {
     if name.is_empty() {
         return None;
     }
@@ -201,11 +201,11 @@ pub(crate) fn find(name: &[u8], value: &[u8]) -> Option<Found> {
     let mut entry = first;
     while entry != NONE {
         if STATIC_TABLE[usize::from(entry)].1.as_bytes() == value {
-            return Some(Found::Field(entry));
+            return Some(Match::Field(entry));
         }
         entry = NAMES.next[usize::from(entry)];
     }
-    Some(Found::Name(first))
+    Some(Match::Name(first))
 }
 
 #[cfg(test)]
@@ -236,8 +236,8 @@ mod tests {
     fn every_entry_is_found_by_name_and_by_field() {
         for (index, (name, value)) in STATIC_TABLE.iter().enumerate() {
             let found = find(name.as_bytes(), value.as_bytes());
-            assert_eq!(found, Some(Found::Field(index as u8)), "{name}: {value}");
-            let Some(Found::Name(first)) = find(name.as_bytes(), b"another value") else {
+            assert_eq!(found, Some(Match::Field(index as u8)), "{name}: {value}");
+            let Some(Match::Name(first)) = find(name.as_bytes(), b"another value") else {
                 panic!("{name}")
             };
             assert_eq!(STATIC_TABLE[usize::from(first)].0, *name);
