@@ -40,7 +40,7 @@ pub enum ContentLength {
     Invalid,
 }
 
-/// Values of a well-formed header that decide how its message continues. Trailers have the defaults.
+/// Values of a well-formed header that decide how its message continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Value of `content-length`.
