@@ -52,8 +52,9 @@ impl<C: transport::Connection> Connection<C> {
     }
 
     /// Waits for the next event. Drives the unidirectional streams of the connection, so poll it
-    /// while requests are open, too. Returns `None` when the client closes the connection with
-    /// H3_NO_ERROR.
+    /// while requests are open, too, and before them: if the stack's buffer is full of responses,
+    /// control frames then get the first bytes that become free. Returns `None` when the client
+    /// closes the connection with H3_NO_ERROR.
     ///
     /// # Errors
     /// Returns the reason why the connection is over.

@@ -27,6 +27,8 @@ use tokio::sync::oneshot;
 
 /// One-way delay of the path.
 const DELAY: Duration = Duration::from_millis(20);
+/// Number of bytes that a connection buffers.
+const SEND_WINDOW: u64 = 256 << 10;
 const PIECE: usize = 64 << 10;
 static ZEROS: [u8; PIECE] = [0; PIECE];
 const REQUEST: [(&str, &str); 4] =
@@ -67,8 +69,10 @@ impl<T: Test> OnStack<'_, T> {
         let address = server_address(sim.add_flow(sim.add_group(group)));
         let endpoint = |socket, tls| {
             let controllers = vec![Controller::reference(self.stack).expect("a controller")];
-            let settings =
+            let mut settings =
                 EndpointSettings { seed: Some([1; 32]), ..EndpointSettings::new(tls, controllers) };
+            // Small enough that a large response fills it.
+            settings.transport.send_window = Some(SEND_WINDOW);
             E::in_simulation(socket, &sim, settings).expect("an endpoint")
         };
         let (client, server) = (endpoint(sockets.0, client), endpoint(sockets.1, server));
@@ -149,11 +153,12 @@ fn on_every_stack(test: &impl Test) {
     }
 }
 
-/// Runs `work` while `driver` drives the connection.
+/// Runs `work` while `driver` drives the connection. Polls the driver first, so that its writes
+/// take precedence if the connection's buffer is full.
 async fn driven<T>(work: impl Future<Output = T>, driver: impl Future) -> T {
-    match select(pin!(work), pin!(driver)).await {
-        Either::Left((done, _)) => done,
-        Either::Right(_) => panic!("the connection ended first"),
+    match select(pin!(driver), pin!(work)).await {
+        Either::Left(_) => panic!("the connection ended first"),
+        Either::Right((done, _)) => done,
     }
 }
 
