@@ -264,9 +264,9 @@ const STREAMS: i32 = 1 << 24;
 /// for control and for QPACK.
 const UNIDIRECTIONAL: i32 = 8 * STREAMS;
 
-/// Returns the priority level of a request stream. The stack sends the highest level first and shares
-/// between equal levels. Within one urgency, non-incremental responses come first, in stream order.
-/// Incremental responses share the remaining bandwidth (RFC 9218 §10).
+/// Returns the priority level of a request stream. The stack sends the highest level first and
+/// shares between equal levels. Within one urgency, non-incremental responses come first, in stream
+/// order. Incremental responses share the remaining bandwidth (RFC 9218 §10).
 fn level(stream: u64, priority: Priority) -> i32 {
     let order = i32::try_from(stream / 4).unwrap_or(i32::MAX).min(STREAMS - 2);
     i32::from(7 - priority.urgency.min(7)) * STREAMS

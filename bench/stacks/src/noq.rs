@@ -55,8 +55,8 @@ pub(crate) fn poll_read_unordered(
 }
 
 /// Writes some of `chunks`. Chunks that noq has taken are empty afterwards. The data are not copied
-/// if noq keeps a chunk as a whole (noq's own bound is 1,452 bytes). As with reads, no state is lost
-/// if the future is dropped.
+/// if noq keeps a chunk as a whole (noq's own bound is 1,452 bytes). As with reads, no state is
+/// lost if the future is dropped.
 pub(crate) fn poll_write_chunks(
     stream: &mut noq::SendStream,
     cx: &mut Context<'_>,

@@ -54,8 +54,8 @@ pub(crate) fn poll_read_unordered(
     Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes))))
 }
 
-/// Writes some of `chunks` without a copy. Chunks that quinn has taken are empty afterwards. As with
-/// reads, no state is lost if the future is dropped.
+/// Writes some of `chunks` without a copy. Chunks that quinn has taken are empty afterwards. As
+/// with reads, no state is lost if the future is dropped.
 pub(crate) fn poll_write_chunks(
     stream: &mut quinn::SendStream,
     cx: &mut Context<'_>,

@@ -349,7 +349,7 @@ impl Connection {
         state.server || state.quic.early_data_reason() == ACCEPTED
     }
 
-    pub(super) fn stable_id(&self) -> usize {
+    fn stable_id(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }
 
@@ -373,8 +373,8 @@ impl Connection {
         self.shared().with(|state| state.close(code, reason));
     }
 
-    /// Opens a bidirectional stream once the peer's limit permits. Returns the number of the stream,
-    /// and whether it starts in 0-RTT.
+    /// Opens a bidirectional stream once the peer's limit permits. Returns the number of the
+    /// stream, and whether it starts in 0-RTT.
     pub(super) async fn open(&self) -> Result<(u64, bool), Close> {
         let shared = self.shared();
         wait(&shared.credit, || shared.with(|state| state.open(Dir::Bi))).await

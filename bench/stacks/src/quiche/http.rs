@@ -170,8 +170,8 @@ impl transport::SendStream for SendStream {
         self.stream.set_priority(priority.urgency.min(7) + 1, priority.incremental);
     }
 
-    /// The code of a stopped stream is always 0, because the derived
-    /// quiche does not report the code with the state of a delivery.
+    /// The code of a stopped stream is always 0, because the derived quiche does not report the
+    /// code with the state of a delivery.
     fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, ConnectionError>> {
         let delivered = self.stream.poll_delivery(cx);
         self.waits = delivered.is_pending();
