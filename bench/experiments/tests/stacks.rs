@@ -222,7 +222,7 @@ fn packet_size_shrinks_packets_when_the_window_is_small() {
 
 #[test]
 fn sync_performs_alike_with_lean_and_paper_timestamps() {
-    const SEEDS: u64 = 3;
+    const SEEDS: u64 = 6;
     let runs = |timestamps| {
         let plan = Plan {
             timestamps,

@@ -378,16 +378,16 @@ impl MessageReader {
             return Ok(Event::Interim(head));
         }
         let tunnel = match self.message {
-            Message::Request { .. } => found.connect,
-            Message::Response { to } => to == Method::Connect && (200..300).contains(&found.status),
+            Message::Request { .. } => head.connect,
+            Message::Response { to } => to == Method::Connect && (200..300).contains(&head.status),
         };
         self.expected = if tunnel { Expected::Tunnel } else { Expected::Body };
         // A tunnel has no content (RFC 9110 §9.3.6). The others have a length and no body
         // (RFC 9110 §8.6).
         let bodiless = tunnel
-            || matches!(found.status, 204 | 304)
+            || matches!(head.status, 204 | 304)
             || self.message == Message::Response { to: Method::Head };
-        if let ContentLength::Length(length) = found.content_length
+        if let ContentLength::Length(length) = head.content_length
             && !bodiless
         {
             self.declared = Some(length);

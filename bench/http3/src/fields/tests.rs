@@ -12,13 +12,13 @@ fn checked(kind: Section, fields: &[(&str, &str)]) -> Result<Head, ProtocolError
     let (mut bytes, mut section) = (Vec::new(), FieldSection::new());
     encode(fields, &mut bytes);
     decode(&bytes, LIMITS, &mut section).unwrap();
-    let found = check(kind, &section);
+    let head = check(kind, &section);
     // Without the static table.
     let pairs: Vec<_> = fields.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
     let bytes = crate::qpack::section_of_literals(&pairs, true);
     decode(&bytes, LIMITS, &mut section).unwrap();
-    assert_eq!(check(kind, &section), found, "the representation does not matter");
-    found
+    assert_eq!(check(kind, &section), head, "the representation does not matter");
+    head
 }
 
 const GET: [(&str, &str); 4] =
@@ -59,8 +59,8 @@ fn well_formed_requests_pass() {
         (&["99999999999999999999999"], ContentLength::Invalid),
     ] {
         let fields: Vec<_> = values.iter().map(|value| ("content-length", *value)).collect();
-        let found = checked(REQUEST, &get_with(&fields)).unwrap();
-        assert_eq!(found.content_length, length, "{values:?}");
+        let head = checked(REQUEST, &get_with(&fields)).unwrap();
+        assert_eq!(head.content_length, length, "{values:?}");
     }
 }
 
@@ -132,9 +132,7 @@ fn responses_and_trailers_have_their_own_rules() {
         checked(Section::Response, &[(":status", "200"), ("content-length", "3")])
             .is_ok_and(|f| !f.is_interim())
     );
-    assert!(
-        checked(Section::Response, &[(":status", "103")]).is_ok_and(|found| found.is_interim())
-    );
+    assert!(checked(Section::Response, &[(":status", "103")]).is_ok_and(|head| head.is_interim()));
     assert!(checked(Section::Trailers, &[("content-digest", "a")]).is_ok());
     assert!(checked(Section::Trailers, &[]).is_ok());
     for (kind, fields) in [
@@ -171,7 +169,7 @@ fn extended_connect_needs_the_setting_and_all_fields() {
         (":path", "/chat"),
     ];
     let permitted = Section::Request { extended_connect: true };
-    assert!(checked(permitted, &connect).is_ok_and(|found| found.connect));
+    assert!(checked(permitted, &connect).is_ok_and(|head| head.connect));
     assert!(checked(REQUEST, &connect).is_err());
     for missing in 0..5 {
         let mut fields = connect.to_vec();
