@@ -59,10 +59,10 @@ fn two_fixed_comparisons_keep_their_trace_hashes() {
     // reno and sync on quinn, then on noq.
     traces(
         "quinn,noq",
-        &["e71da6e07775071a", "a76db0fc5b3b3cbe", "26207ecdeb398352", "6b8646ad5e6527ea"],
+        &["c8caa3f46915cfa9", "482f90b9496abd97", "a9f850e64a3cbb40", "e17c9abec25f2437"],
     );
     #[cfg(feature = "quiche")]
-    traces("quiche", &["2abba44c670f60f0", "79049f28fd74f253"]);
+    traces("quiche", &["7fc10bb4f8fc7051", "57bc9e0671105277"]);
 }
 
 fn traces(stacks: &str, wanted: &[&str]) {

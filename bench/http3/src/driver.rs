@@ -10,11 +10,12 @@ use crate::control::{ControlEvent, Role};
 use crate::datagram::Datagram;
 use crate::error::{Code, ProtocolError};
 use crate::priority::Priority;
-use crate::shared::{Error, Shared, lock};
+use crate::shared::{Error, Shared};
 use crate::transport::{
     Connection, ConnectionError, Incoming, Opener, ReceiveStream, SendStream, StreamError,
 };
 use crate::unidirectional::{CONTROL, DECODER, PeerStream, PeerStreams, Read};
+use crate::wakers::lock;
 
 /// Largest number of priority updates that wait for the server.
 const UPDATES: usize = 256;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Wake as _, Waker};
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use crate::qpack::{Cache, Decoder, FieldSection};
 use crate::repeated::Repeated;
 use crate::settings::Settings;
 use crate::transport::{Connection, ConnectionError, StreamError};
-use crate::wakers::{Waiting, Wakeup};
+use crate::wakers::{Waiting, Wakeup, lock};
 
 /// Configuration of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -106,11 +106,6 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::GoAway | Self::ZeroRttRejected | Self::Peer(Code::H3_REQUEST_REJECTED))
     }
-}
-
-/// Locks a mutex whose data stay consistent if a thread panics.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Largest number of inboxes that are kept for reuse.

@@ -12,9 +12,10 @@ use crate::frame;
 use crate::message::{Event, Message, Read};
 use crate::priority::Priority;
 use crate::qpack::{Decoded, FieldSection, Fields};
-use crate::shared::{Error, Inbox, Shared, lock};
+use crate::shared::{Error, Inbox, Shared};
 use crate::transport::{Connection, ReceiveStream as _, SendStream as _};
 use crate::wakers::Slot;
+use crate::wakers::lock;
 
 /// The sending half of a request's stream. Dropping it before [`finish`](Self::finish) resets the
 /// stream, so that a cut message never looks complete.

@@ -1,10 +1,13 @@
-//! Tasks of a connection that wait.
+//! Tasks of a connection that wait, and the lock that they use.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-use crate::shared::lock;
+/// Locks a mutex whose data stay consistent if a thread panics.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Tasks that wait for streams and must hear of a GOAWAY.
 #[derive(Default)]
