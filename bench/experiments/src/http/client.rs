@@ -60,7 +60,8 @@ const REQUEST_BASE: u64 = 40;
 /// Returns the length of the cookie that pads a request to `request_bytes`, or `None` if it needs no
 /// padding.
 fn padding(request_bytes: u64) -> Option<u64> {
-    request_bytes.checked_sub(REQUEST_BASE)
+    // The length of a HEADERS frame of 16 KiB takes four bytes.
+    request_bytes.checked_sub(REQUEST_BASE + u64::from(request_bytes > 16 << 10))
 }
 
 /// Returns a cookie of this length. Cookies of up to 4,096 bytes need no allocation. QPACK's
