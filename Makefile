@@ -172,11 +172,13 @@ h2load: setup
 	python3 bench/http/beside/beside.py --fathom target/release/fathom --h2load target/h2load/h2load
 
 # Compares the cost of `fathom serve` with that of the smallest server on the unmodified stack.
-# Needs a quiet machine.
+# Needs a quiet machine. The minimal servers get the optimisation that `fathom serve` has.
 stock: setup
 	$(CARGO) build --release --locked --features quiche
-	$(CARGO) build --release --locked -p fathom-http --example stock_quinn
-	$(CARGO) build --release --locked -p fathom-quiche-stock --example stock_quiche
+	$(CARGO) build --release --locked -p fathom-http --example stock_quinn $(foreach \
+	  package,fathom-http h3 h3-quinn,--config profile.release.package.$(package).codegen-units=1)
+	$(CARGO) build --release --locked -p fathom-quiche-stock --example stock_quiche \
+	  --config profile.release.package.fathom-quiche-stock.opt-level=3
 	for stack in quinn quiche; do python3 bench/http/beside/stock.py --fathom target/release/fathom \
 	  --stock target/release/examples/stock_$$stack --stack $$stack || exit 1; done
 
