@@ -12,7 +12,7 @@ use fathom_http3::transport;
 use fathom_netsim::sim::SimHandle;
 use futures_util::future::try_join_all;
 
-use super::{HttpError, LiveRequest, NO_ERROR, Priority, config, zeros};
+use super::{HttpError, LiveRequest, NO_ERROR, Priority, config, priority, zeros};
 
 /// A complete response.
 #[derive(Clone, Copy, Debug)]
@@ -179,7 +179,7 @@ impl<C: transport::Connection> Requests<C> {
         let cookie = padding(ask.request_bytes).map(cookie);
         let header = Header {
             method: if ask.upload > 0 { "POST" } else { "GET" },
-            priority: ask.priority.map(Priority::header),
+            priority: ask.priority.map(priority::header),
             content_length: length.as_deref(),
             cookie: cookie.as_deref(),
             ..Header::get(&path)

@@ -7,13 +7,14 @@ mod server;
 mod tls;
 
 use bytes::Bytes;
+use fathom_http3::error::Code;
 use fathom_http3::{Config, Error};
 use fathom_stacks::{Close, CloseKind};
 
 pub use client::{Ask, Fetched, Requests};
+pub use fathom_http3::priority::Priority;
 pub use live::{LiveRequest, Piece};
 pub(crate) use live::{push, send_buffer};
-pub use priority::Priority;
 pub use server::serve;
 pub(crate) use tls::Sessions;
 pub use tls::{Identity, IdentityError};
@@ -22,7 +23,7 @@ pub use tls::{Identity, IdentityError};
 pub const ALPN: &[u8] = b"h3";
 
 /// Error code H3_NO_ERROR (RFC 9114 §8.1).
-pub(crate) const NO_ERROR: u32 = 0x100;
+pub(crate) const NO_ERROR: u32 = Code::H3_NO_ERROR.0 as u32;
 
 /// Largest size of a header in bytes. Cookies pad requests to the sizes that a workload asks for.
 const LARGEST_HEADER: u64 = 1 << 28;

@@ -1,14 +1,6 @@
 //! The `priority` header (RFC 9218 §4, §5).
 
-/// Urgency of a response, and whether the client can use parts of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Priority {
-    /// Urgency from 0 (most urgent) to 7.
-    pub urgency: u8,
-    /// Whether the client can use parts of the response. Incremental responses of the same urgency
-    /// share the bandwidth; non-incremental responses are sent one after another (RFC 9218 §10).
-    pub incremental: bool,
-}
+use fathom_http3::priority::Priority;
 
 /// Header values, by urgency and `incremental`.
 const HEADERS: [[&str; 2]; 8] = [
@@ -22,22 +14,21 @@ const HEADERS: [[&str; 2]; 8] = [
     ["u=7", "u=7, i"],
 ];
 
-impl Priority {
-    /// Returns the value of the header. An urgency above 7 counts as 7.
-    pub fn header(self) -> &'static str {
-        HEADERS[usize::from(self.urgency.min(7))][usize::from(self.incremental)]
-    }
+/// Returns the value of the header. An urgency above 7 counts as 7. Unlike the text of
+/// [`Priority`], the value always has the urgency.
+pub(super) fn header(priority: Priority) -> &'static str {
+    HEADERS[usize::from(priority.urgency.min(7))][usize::from(priority.incremental)]
+}
 
-    /// Parses the header as this laboratory's clients write it. Returns `None` for any other value.
-    pub fn read(value: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(value).ok()?;
-        let (urgency, rest) = text.strip_prefix("u=")?.split_at_checked(1)?;
-        let urgency = urgency.parse().ok().filter(|urgency| *urgency <= 7)?;
-        match rest {
-            "" => Some(Self { urgency, incremental: false }),
-            ", i" => Some(Self { urgency, incremental: true }),
-            _ => None,
-        }
+/// Parses the header as this laboratory's clients write it. Returns `None` for any other value.
+pub(super) fn read(value: &[u8]) -> Option<Priority> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (urgency, rest) = text.strip_prefix("u=")?.split_at_checked(1)?;
+    let urgency = urgency.parse().ok().filter(|urgency| *urgency <= 7)?;
+    match rest {
+        "" => Some(Priority { urgency, incremental: false }),
+        ", i" => Some(Priority { urgency, incremental: true }),
+        _ => None,
     }
 }
 
@@ -50,11 +41,11 @@ mod tests {
         for urgency in 0..=7 {
             for incremental in [false, true] {
                 let priority = Priority { urgency, incremental };
-                assert_eq!(Priority::read(priority.header().as_bytes()), Some(priority));
+                assert_eq!(read(header(priority).as_bytes()), Some(priority));
             }
         }
         for other in ["", "u=8", "u=", "i", "u=1;i", "u=12"] {
-            assert_eq!(Priority::read(other.as_bytes()), None, "{other}");
+            assert_eq!(read(other.as_bytes()), None, "{other}");
         }
     }
 }

@@ -14,11 +14,11 @@ use std::task::Poll;
 use bytes::Bytes;
 use fathom_cc::Time;
 use fathom_http3::server::{Connection, Event, RequestStream};
-use fathom_http3::{Error, priority, transport};
+use fathom_http3::{Error, transport};
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 
-use super::{LiveRequest, Priority, config, zeros};
+use super::{LiveRequest, Priority, config, priority, zeros};
 
 /// Serves the requests of one connection until the client closes it.
 ///
@@ -80,7 +80,7 @@ impl Header {
             bytes: path.strip_prefix("/bytes/").and_then(|bytes| bytes.parse().ok()),
             live: LiveRequest::read(whole),
             not_before: nanos.map(Time::from_nanos),
-            priority: fields.get(b"priority").and_then(Priority::read),
+            priority: fields.get(b"priority").and_then(priority::read),
             uploads: fields.get(b":method") == Some(b"POST"),
         }
     }
@@ -100,8 +100,8 @@ where
 {
     request.head().await?;
     let Header { bytes, live: wanted, not_before, priority, uploads } = Header::read(&request);
-    if let Some(Priority { urgency, incremental }) = priority {
-        request.sender().set_priority(priority::Priority { urgency, incremental });
+    if let Some(priority) = priority {
+        request.sender().set_priority(priority);
     }
     if uploads {
         // Fails if the length of the body differs from `content-length`.

@@ -35,7 +35,7 @@ use crate::request::{self, RequestBodyError, SiteRequest};
 use crate::stop::stopped;
 
 /// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
-pub(super) const EXCESSIVE_LOAD: u32 = 0x107;
+pub(super) const EXCESSIVE_LOAD: u32 = Code::H3_EXCESSIVE_LOAD.0 as u32;
 /// Minimum duration of the silence after which a connection has nothing left to send. A peer may
 /// delay an acknowledgement by 25 ms.
 pub(super) const QUIET: Duration = Duration::from_millis(100);
