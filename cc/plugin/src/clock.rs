@@ -100,13 +100,26 @@ impl ConnectionClock {
     }
 
     /// Compares the clock with the stack's time at which the packet sealed last was sent.
+    ///
+    /// A stack calls this method for each packet in flight. It may seal a packet that is not in
+    /// flight, such as one with ACK frames only, and send a packet of the handshake later. The time
+    /// of sealing then belongs to an earlier packet. Therefore a difference counts only as far as
+    /// the clock now confirms it.
     #[inline]
     pub(crate) fn compare(&self, sent: Time) {
         let sealed = self.sealed.swap(NONE, Ordering::Relaxed);
         if sealed == NONE {
             return; // This is a packet of the handshake, which has no timestamp frame.
         }
-        let error = sealed.abs_diff(sent.as_nanos());
+        if sealed.abs_diff(sent.as_nanos()) > self.error.load(Ordering::Relaxed) {
+            self.confirm(sealed, sent);
+        }
+    }
+
+    #[cold]
+    fn confirm(&self, sealed: u64, sent: Time) {
+        let sent = sent.as_nanos();
+        let error = sealed.abs_diff(sent).min(self.now().as_nanos().abs_diff(sent));
         if error > self.error.fetch_max(error, Ordering::Relaxed)
             && error > DIVERGED.as_nanos() as u64
         {
@@ -140,5 +153,51 @@ impl ConnectionClock {
     #[inline]
     pub(crate) fn wire_now(&self) -> Time {
         self.wire_time(self.now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    struct SetClock(Instant, AtomicU64);
+
+    impl Clock for SetClock {
+        fn now(&self) -> Instant {
+            self.0 + Duration::from_millis(self.1.load(Ordering::Relaxed))
+        }
+    }
+
+    fn at_start() -> (Arc<SetClock>, ConnectionClock) {
+        let set = Arc::new(SetClock(SystemClock.now(), AtomicU64::new(0)));
+        let clock = ConnectionClock::start(Arc::clone(&set) as Arc<dyn Clock>);
+        (set, clock)
+    }
+
+    #[test]
+    fn a_handshake_packet_sent_after_an_ack_alone_is_no_difference() {
+        let (set, clock) = at_start();
+        for ms in [10, 1500, 4000] {
+            // A packet with ACK frames only is sealed. The stack does not report it as sent.
+            clock.now_sealing();
+            set.1.store(ms, Ordering::Relaxed);
+            // A packet of the handshake is sent again without a timestamp frame.
+            clock.compare(clock.now());
+        }
+        assert_eq!(clock.error(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_stack_with_another_clock_is_a_difference() {
+        for (clock_ms, stack_ms) in [(0, 2000), (2000, 0), (5000, 3000)] {
+            let (set, clock) = at_start();
+            set.1.store(clock_ms, Ordering::Relaxed);
+            clock.now_sealing();
+            clock.compare(Time::from_nanos(stack_ms * 1_000_000));
+            assert_eq!(clock.error(), Duration::from_secs(2), "{clock_ms} and {stack_ms} ms");
+            assert!(clock.warned.load(Ordering::Relaxed));
+        }
     }
 }
