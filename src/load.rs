@@ -5,11 +5,13 @@ mod report;
 
 use std::fs::File;
 use std::io::BufReader;
+use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_cc::Invalid;
 use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
+use fathom_http::event_loops;
 use fathom_http::load::{
     self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress,
     STREAM_WINDOW, Spacing, Timestamps, Traffic,
@@ -76,6 +78,10 @@ pub(crate) struct Args {
     /// Concurrent requests on each connection.
     #[arg(short = 'm', long, value_name = "N", default_value_t = 1, value_parser = numbers::whole::<usize>(CONCURRENCY))]
     streams: usize,
+    /// Number of threads. Each has an event loop and a UDP socket, and connections are divided
+    /// among the threads. [default: one per core]
+    #[arg(long, value_name = "N", value_parser = numbers::threads)]
+    threads: Option<NonZeroU8>,
     /// Stop after measuring this many requests.
     #[arg(short = 'n', long, value_name = "N", value_parser = numbers::whole::<u64>(1..=1_000_000_000_000))]
     requests: Option<u64>,
@@ -430,6 +436,7 @@ fn config(args: &Args) -> Result<LoadConfig, Failure> {
     Ok(LoadConfig {
         stack: args.stack,
         origin,
+        threads: args.threads.unwrap_or_else(event_loops::cores),
         traffic,
         warm_up: args.warm_up,
         duration: args.duration.or(endless.then_some(DEFAULT_DURATION)),

@@ -34,6 +34,13 @@ pub(crate) fn tasks(s: &str) -> Result<NonZero<usize>, Invalid> {
     at_least_one(s, 1_000)
 }
 
+/// Parses the number of threads of a server or client. The maximum is that of the steering of
+/// packets to sockets.
+pub(crate) fn threads(s: &str) -> Result<NonZero<u8>, Invalid> {
+    let threads = at_least_one(s, 255)?;
+    threads.try_into().map_err(|_| Invalid::value(s, "is too large for this machine"))
+}
+
 fn at_least_one(s: &str, most: u64) -> Result<NonZero<usize>, Invalid> {
     let number = parse_whole(s, 1..=most)?;
     NonZero::new(number as usize)

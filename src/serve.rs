@@ -1,6 +1,7 @@
 //! `fathom serve`: an HTTP/3 server with selectable congestion controllers.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use fathom_cc::units::{parse_duration, parse_nonzero_duration};
 use fathom_http::access_log::{AccessLog, AccessLogFormat, AccessLogTarget};
 use fathom_http::controller_shares::ControllerShares;
 use fathom_http::descriptors::Descriptors;
+use fathom_http::event_loops;
 use fathom_http::identity::Identity;
 use fathom_http::limits::{ClientPrefix, Limits};
 use fathom_http::metrics::Metrics;
@@ -68,6 +70,10 @@ pub(crate) struct Args {
     /// QUIC stack: quinn or noq; quiche in a build with --features quiche.
     #[arg(long, default_value_t)]
     stack: Stack,
+    /// Number of threads for HTTP/3. Each has an event loop and a UDP socket at the same address,
+    /// and a connection stays on one thread. [default: one per core]
+    #[arg(long, value_name = "N", value_parser = numbers::threads)]
+    threads: Option<NonZeroU8>,
     /// Congestion controller, or several with weights that divide the connections, such as
     /// sync=50,native:cubic=50.
     #[arg(long, value_name = "SHARES", default_value = "cubic")]
@@ -264,6 +270,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     Ok(Settings {
         listen: args.listen,
         stack: args.stack,
+        threads: args.threads.unwrap_or_else(event_loops::cores),
         shares: args.controller.clone(),
         identity: args.identity()?,
         site,

@@ -39,6 +39,7 @@ pub mod connection_log;
 pub mod controller_shares;
 pub mod descriptors;
 pub mod digest;
+pub mod event_loops;
 mod files;
 pub mod handshake_error;
 mod http3;

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroU8;
 
+use fathom_stacks::steering;
 use rustix::net::sockopt;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Size of the receive buffer and of the send buffer that is requested from the system, in bytes.
 /// The kernel counts about 800 bytes for the smallest datagram. Between two reads, a busy server
@@ -48,15 +50,43 @@ impl SocketBuffers {
 /// Returns an error if the address is taken or does not belong to this host. A small buffer is not
 /// an error.
 pub fn bind(address: SocketAddr) -> io::Result<(UdpSocket, SocketBuffers)> {
+    let socket = open(address)?;
+    socket.bind(&address.into())?;
+    let buffers = enlarge(&socket, BUFFER_SIZE);
+    Ok((socket.into(), buffers))
+}
+
+/// Returns an unbound socket for this address.
+fn open(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6()
         && let Err(e) = socket.set_only_v6(false)
     {
         tracing::debug!("no IPv4 at {address}: {e}");
     }
-    socket.bind(&address.into())?;
-    let buffers = enlarge(&socket, BUFFER_SIZE);
-    Ok((socket.into(), buffers))
+    Ok(socket)
+}
+
+/// Binds further sockets to the address of `first`, with the same buffers. Packets are divided among
+/// all sockets by connection ID ([`steering`]). The address is taken for other programs as before,
+/// because `first` was bound alone.
+///
+/// # Errors
+/// Returns an error if the system does not share the address, or cannot divide packets by
+/// connection ID. Such an error is usual if another user bound `first`.
+pub(crate) fn bind_beside(first: &UdpSocket, size: NonZeroU8) -> io::Result<Vec<UdpSocket>> {
+    let address = first.local_addr()?;
+    SockRef::from(first).set_reuse_port(true)?;
+    let others = (1..size.get()).map(|_| {
+        let socket = open(address)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        enlarge(&socket, BUFFER_SIZE);
+        Ok(socket.into())
+    });
+    let others = others.collect::<io::Result<_>>()?;
+    steering::steer(first, size)?;
+    Ok(others)
 }
 
 /// Requests buffers of [`BUFFER_SIZE`] bytes for a socket that is already bound.

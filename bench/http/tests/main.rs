@@ -2,6 +2,7 @@
 //! a module.
 
 mod common;
+mod event_loops;
 mod guard;
 mod hostile;
 mod load;

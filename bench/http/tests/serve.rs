@@ -290,12 +290,9 @@ async fn unacknowledged_response_counts_as_abandoned() {
         let connection = running.connect().await.unwrap();
         // The body is larger than a stream's window, and smaller than the amount that QUIC accepts
         // at once.
-        let (stream, others) = unread(connection.clone(), "/bytes/3000000").await;
-        scraped(
-            &running,
-            &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"reno\"}} 1"),
-        )
-        .await;
+        let (mut stream, others) = unread(connection.clone(), "/bytes/3000000").await;
+        // The response has begun.
+        within(stream.recv_response()).await.unwrap();
         connection.close(0x100u32.into(), b"");
         drop((stream, others));
         scraped(

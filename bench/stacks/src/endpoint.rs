@@ -19,10 +19,14 @@ use super::stack::{
     self, ClientConfig, ConnectionError, EndpointConfig, MtuDiscoveryConfig, SendDatagramError,
     ServerConfig, TokioRuntime, TransportConfig,
 };
-use super::{Socket, http, native, own_stats, set_connection_ids, simulated, watched};
+use super::{
+    Socket, http, native, own_stats, set_connection_ids, set_steered_connection_ids, simulated,
+    watched,
+};
 use crate::controller::Controller;
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{EndpointSettings, SetupError, Tls, TransportSettings};
+use crate::steering::Place;
 use crate::traits::{
     self, Close, CloseKind, Closer, ConnectError, ConnectionStats, DatagramError,
     EarlyDataAccepted, Monitor, ReadOrder,
@@ -39,7 +43,9 @@ enum Share {
 /// A client or a server.
 pub struct Endpoint {
     endpoint: stack::Endpoint,
-    shares: Vec<Share>,
+    /// Key of the connection IDs of all endpoints at the address.
+    id_key: u64,
+    shares: Arc<[Share]>,
     transport: TransportSettings,
     /// Whether packets leave through a shaping socket. The socket sets their size, so MTU discovery
     /// must be off.
@@ -105,16 +111,15 @@ impl Endpoint {
                 .map_err(wrong)?,
             );
         }
-        let base = match shares.first() {
-            None => return Err(SetupError::NoController),
-            Some(Share::Server(plugin)) => Some(plugin.config()),
-            Some(Share::NativeServer(config, _)) => Some(config.clone()),
-            Some(Share::Client(_) | Share::NativeClient(..)) => None,
-        };
-        let config = endpoint_config(settings.seed);
-        let endpoint = stack::Endpoint::new_with_abstract_socket(config, base, socket, runtime)?;
-        let EndpointSettings { transport, watch_natives, .. } = settings;
-        Ok(Self { endpoint, shares, transport, shaping: trailers.is_some(), watch_natives })
+        let EndpointSettings { transport, watch_natives, seed, place, .. } = settings;
+        let id_key = random()?;
+        let mut config = endpoint_config(seed);
+        if let Some(place) = place {
+            set_steered_connection_ids(&mut config, id_key, place);
+        }
+        let endpoint = open(config, &shares, socket, runtime)?;
+        let (shares, shaping) = (shares.into(), trailers.is_some());
+        Ok(Self { endpoint, id_key, shares, transport, shaping, watch_natives })
     }
 
     fn transport(&self) -> TransportConfig {
@@ -185,6 +190,29 @@ impl Endpoint {
     }
 }
 
+/// Opens an endpoint whose connections start under one of these shares.
+fn open(
+    config: EndpointConfig,
+    shares: &[Share],
+    socket: Socket,
+    runtime: Arc<dyn stack::Runtime>,
+) -> Result<stack::Endpoint, SetupError> {
+    let base = match shares.first() {
+        None => return Err(SetupError::NoController),
+        Some(Share::Server(plugin)) => Some(plugin.config()),
+        Some(Share::NativeServer(config, _)) => Some(config.clone()),
+        Some(Share::Client(_) | Share::NativeClient(..)) => None,
+    };
+    Ok(stack::Endpoint::new_with_abstract_socket(config, base, socket, runtime)?)
+}
+
+/// Returns a random number.
+fn random() -> io::Result<u64> {
+    let bytes = ring::rand::generate(&ring::rand::SystemRandom::new());
+    let bytes = bytes.map_err(|_| io::Error::other("the system provides no random numbers"))?;
+    Ok(u64::from_le_bytes(bytes.expose()))
+}
+
 /// Returns a window as a QUIC integer. A window that is too large becomes the largest QUIC integer.
 fn window_size(bytes: u64) -> stack::VarInt {
     stack::VarInt::from_u64(bytes).unwrap_or(stack::VarInt::MAX)
@@ -233,6 +261,20 @@ impl traits::Endpoint for Endpoint {
         let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
         let socket = runtime.wrap_udp_socket(socket)?;
         Self::new(socket, runtime, settings)
+    }
+
+    fn sibling(&self, socket: UdpSocket, place: Place) -> Result<Self, SetupError> {
+        if self.shaping {
+            return Err(SetupError::Shaping);
+        }
+        let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
+        let socket = runtime.wrap_udp_socket(socket)?;
+        let mut config = EndpointConfig::default();
+        set_steered_connection_ids(&mut config, self.id_key, place);
+        let endpoint = open(config, &self.shares, socket, runtime)?;
+        let (shares, watch_natives) = (Arc::clone(&self.shares), self.watch_natives.clone());
+        let Self { id_key, transport, shaping, .. } = *self;
+        Ok(Self { endpoint, id_key, shares, transport, shaping, watch_natives })
     }
 
     fn in_simulation(

@@ -8,6 +8,7 @@
 //! | `controller.rs` | [`Controller`]: one of ours or a stack's own, as users write it |
 //! | `traits.rs` | traits of endpoints, connection attempts and connections |
 //! | `settings.rs` | settings of an endpoint |
+//! | `steering.rs` | several endpoints at one address, and which packets belong to each |
 //! | `native.rs` | observing a stack's own controller from outside |
 //! | `quinn.rs`, `noq.rs` | differences between quinn and noq: names, numbers, signatures |
 //! | `endpoint.rs`, `watched.rs` | traits and watched controllers; compiled once for each of quinn and noq |
@@ -30,6 +31,7 @@ pub mod quiche;
 pub mod quinn;
 mod settings;
 mod stack;
+pub mod steering;
 mod traits;
 
 pub use controller::{Controller, ControllerError, ControllerSpec};

@@ -11,7 +11,7 @@ use std::any::Any;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fathom_cc::Rate;
@@ -22,9 +22,11 @@ use quinn::EndpointConfig;
 use quinn::congestion::{
     BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
 };
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, HashedConnectionIdGenerator, InvalidCid};
 
 pub use self::endpoint::{Connecting, Connection, Endpoint, Incoming};
 use self::watched::{Watched, watched};
+use crate::steering::Place;
 use crate::traits::ConnectionStats;
 
 /// Reads available data or registers the task's waker. quinn keeps the state of a read in the
@@ -81,7 +83,43 @@ pub fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
 }
 
 fn set_connection_ids(config: &mut EndpointConfig, key: u64) {
-    config.cid_generator(move || Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(key)));
+    config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(key)));
+}
+
+/// Sets connection IDs of which the endpoint at this place gets the packets.
+fn set_steered_connection_ids(config: &mut EndpointConfig, key: u64, place: Place) {
+    config.cid_generator(move || {
+        let ids = HashedConnectionIdGenerator::from_key(key);
+        Box::new(SteeredConnectionIds { ids, place })
+    });
+}
+
+struct SteeredConnectionIds {
+    ids: HashedConnectionIdGenerator,
+    place: Place,
+}
+
+impl ConnectionIdGenerator for SteeredConnectionIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        loop {
+            let id = self.ids.generate_cid();
+            if self.place.owns(&id) {
+                return id;
+            }
+        }
+    }
+
+    fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
+        self.ids.validate(id)
+    }
+
+    fn cid_len(&self) -> usize {
+        self.ids.cid_len()
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        self.ids.cid_lifetime()
+    }
 }
 
 fn own_stats(connection: &quinn::Connection) -> ConnectionStats {

@@ -12,6 +12,7 @@ use rustls::quic::Suite;
 use crate::controller::{Controller, ControllerError};
 use crate::native::NativeClock;
 use crate::stack::Stack;
+use crate::steering::Place;
 
 /// TLS configuration of an endpoint. The variant makes the endpoint a client or a server.
 #[derive(Clone, Debug)]
@@ -82,6 +83,8 @@ pub struct EndpointSettings<T = Tls> {
     /// Seed of all random values: skipped packet numbers, spin and grease bits, connection IDs,
     /// reset tokens.
     pub seed: Option<[u8; 32]>,
+    /// Place of the endpoint, if it is one of several endpoints at one address.
+    pub place: Option<Place>,
     /// Settings of the connections.
     pub transport: TransportSettings,
 }
@@ -99,6 +102,7 @@ impl<T> EndpointSettings<T> {
             monitor_acks: false,
             shaping: false,
             seed: None,
+            place: None,
             transport: TransportSettings::default(),
         }
     }
@@ -166,6 +170,9 @@ pub enum SetupError {
     /// The server of a stack sent no session tickets.
     #[error("TLS: {0}'s server sent no session tickets")]
     NoTickets(Stack),
+    /// A shaping socket has no second endpoint.
+    #[error("endpoint: packets leave through a shaping socket, which has one endpoint")]
+    Shaping,
     /// The socket cannot be used.
     #[error("endpoint: {0}")]
     Endpoint(#[from] io::Error),

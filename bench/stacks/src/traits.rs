@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::native::NativeMonitor;
 use crate::settings::{EndpointSettings, SetupError};
+use crate::steering::Place;
 
 /// Future that resolves once the handshake is complete. On clients, its output tells whether the
 /// server accepted 0-RTT.
@@ -93,6 +94,14 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
         socket: UdpSocket,
         settings: EndpointSettings<Self::Tls>,
     ) -> Result<Self, SetupError>;
+
+    /// Creates another endpoint at the same address, with the same TLS configuration, controllers
+    /// and settings, at another [place](EndpointSettings::place). Tickets and tokens of one endpoint
+    /// are valid at the other. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// Returns an error if the socket cannot be used, or if this endpoint has a shaping socket.
+    fn sibling(&self, socket: UdpSocket, place: Place) -> Result<Self, SetupError>;
 
     /// Creates an endpoint on a socket of the simulation.
     ///

@@ -1,8 +1,8 @@
 //! A client on any stack: its sockets, and its connections to one server.
 
+use std::num::NonZeroU8;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,9 +12,12 @@ use fathom_stacks::{
     EndpointSettings, ReadOrder, SetupError, Stack, Tls, TransportSettings, UNLIMITED,
 };
 
+use tokio::runtime::Handle;
+
 use super::target::{Origin, wildcard_address};
 use super::uplink_delay::UplinkDelay;
 use super::{LoadError, Timestamps};
+use crate::event_loops::EventLoops;
 use crate::handshake_error::HandshakeError;
 use crate::udp;
 
@@ -25,8 +28,8 @@ pub(super) struct ClientConfig {
     pub(super) origin: Origin,
     pub(super) tls: Arc<rustls::ClientConfig>,
     pub(super) timestamps: Timestamps,
-    /// Number of UDP sockets, among which connections are divided.
-    pub(super) sockets: usize,
+    /// Number of event loops, among which connections are divided. Each loop has one UDP socket.
+    pub(super) loops: NonZeroU8,
     pub(super) idle: Duration,
     /// Flow control window of a response, in bytes.
     pub(super) stream_window: u64,
@@ -58,37 +61,45 @@ impl ClientConfig {
     }
 }
 
-/// Sockets and configuration of a client.
+/// Event loops of a client with their sockets, and its configuration.
 pub(super) struct Client<E> {
     endpoints: Vec<E>,
-    next: AtomicUsize,
+    loops: EventLoops,
     config: ClientConfig,
 }
 
 impl<E: Endpoint<Tls = Tls>> Client<E> {
     pub(super) fn open(config: ClientConfig) -> Result<Self, LoadError> {
-        let endpoints = (0..config.sockets.max(1)).map(|_| {
+        let loops = EventLoops::start(config.loops)?;
+        let endpoints = loops.handles().map(|event_loop| {
+            let _inside = event_loop.enter();
             let (socket, _) = udp::bind(wildcard_address(config.origin.address()))?;
             Ok(E::on_tokio(socket, config.endpoint()?)?)
         });
         let endpoints = endpoints.collect::<Result<_, LoadError>>()?;
-        Ok(Self { endpoints, next: AtomicUsize::new(0), config })
+        Ok(Self { endpoints, loops, config })
     }
 }
 
 impl<E: Endpoint> Client<E> {
-    /// Starts a connection.
-    pub(super) fn connect(&self) -> Result<Connecting<E>, HandshakeError> {
+    /// Returns the handle of the event loop on which the connections with this index run.
+    pub(super) fn event_loop(&self, index: usize) -> &Handle {
+        self.loops.handle(index)
+    }
+
+    /// Starts a connection with this index, on its [event loop](Self::event_loop).
+    pub(super) fn connect(&self, index: usize) -> Result<Connecting<E>, HandshakeError> {
         let uplink_delay =
             (!self.config.timestamps.extension().is_off()).then(Arc::<UplinkDelay>::default);
         let observer = uplink_delay.clone().map(|uplink_delay| uplink_delay as Arc<dyn Observer>);
-        let endpoint =
-            &self.endpoints[self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len()];
-        let origin = &self.config.origin;
-        let connecting = endpoint
-            .connect(origin.address(), origin.server_name(), None, observer)
-            .map_err(HandshakeError::not_started)?;
-        Ok(Connecting { connecting, uplink_delay })
+        let endpoint = &self.endpoints[index % self.endpoints.len()];
+        let (origin, event_loop) = (&self.config.origin, self.event_loop(index).clone());
+        let connecting = {
+            let _inside = event_loop.enter();
+            endpoint.connect(origin.address(), origin.server_name(), None, observer)
+        };
+        let connecting = connecting.map_err(HandshakeError::not_started)?;
+        Ok(Connecting { connecting, event_loop, uplink_delay })
     }
 
     /// Waits until closed connections are drained.
@@ -102,16 +113,19 @@ impl<E: Endpoint> Client<E> {
 /// A connection in its handshake.
 pub(super) struct Connecting<E: Endpoint> {
     connecting: E::Connecting,
+    event_loop: Handle,
     uplink_delay: Option<Arc<UplinkDelay>>,
 }
 
 impl<E: Endpoint> Connecting<E> {
     /// Returns the connection before its handshake is complete, if a session ticket allows 0-RTT.
     pub(super) fn into_0rtt(self) -> Result<(Connection<E>, EarlyDataAccepted), Self> {
-        let Self { connecting, uplink_delay } = self;
+        let Self { connecting, event_loop, uplink_delay } = self;
         match connecting.into_0rtt() {
-            Ok((connection, accepted)) => Ok((Connection { connection, uplink_delay }, accepted)),
-            Err(connecting) => Err(Self { connecting, uplink_delay }),
+            Ok((connection, accepted)) => {
+                Ok((Connection { connection, event_loop, uplink_delay }, accepted))
+            }
+            Err(connecting) => Err(Self { connecting, event_loop, uplink_delay }),
         }
     }
 }
@@ -121,7 +135,11 @@ impl<E: Endpoint> Future for Connecting<E> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.connecting).poll(cx).map(|done| match done {
-            Ok(connection) => Ok(Connection { connection, uplink_delay: self.uplink_delay.take() }),
+            Ok(connection) => {
+                let (event_loop, uplink_delay) =
+                    (self.event_loop.clone(), self.uplink_delay.take());
+                Ok(Connection { connection, event_loop, uplink_delay })
+            }
             Err(close) => Err(close.into()),
         })
     }
@@ -130,6 +148,7 @@ impl<E: Endpoint> Future for Connecting<E> {
 /// A connection in use.
 pub(super) struct Connection<E: Endpoint> {
     connection: E::Connection,
+    event_loop: Handle,
     uplink_delay: Option<Arc<UplinkDelay>>,
 }
 
@@ -137,6 +156,11 @@ impl<E: Endpoint> Connection<E> {
     /// Returns the connection for HTTP/3.
     pub(super) fn http(&self) -> <E::Connection as fathom_stacks::Connection>::Http {
         self.connection.http(ReadOrder::Ordered)
+    }
+
+    /// Returns the handle of the event loop on which the connection's tasks run.
+    pub(super) const fn event_loop(&self) -> &Handle {
+        &self.event_loop
     }
 
     /// Returns whether the connection is open.

@@ -81,7 +81,9 @@ pub(super) async fn run<E: Endpoint>(
         Arc::new(ClosedLoop { context, pool, urls, turn: AtomicUsize::new(0), left, until });
     let mut workers = JoinSet::new();
     for worker in 0..connections * streams {
-        workers.spawn(work(Arc::clone(&closed_loop), worker % connections));
+        let slot = worker % connections;
+        let event_loop = closed_loop.context.client.event_loop(slot);
+        workers.spawn_on(work(Arc::clone(&closed_loop), slot), event_loop);
     }
     tokio::select! {
         () = async { while workers.join_next().await.is_some() {} } => {}

@@ -38,12 +38,12 @@ impl<E: Endpoint> LoadContext<E> {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Establishes a connection for several requests.
-    pub(super) async fn connect(&self) -> Result<Session<E>, Failure> {
+    /// Establishes a connection with this index for several requests.
+    pub(super) async fn connect(&self, index: usize) -> Result<Session<E>, Failure> {
         let limit = self.options.timeout;
         let late = |_| Failure::TimedOut { limit, connected: false };
         let began = now();
-        let connecting = self.client.connect()?;
+        let connecting = self.client.connect(index)?;
         let connection = tokio::time::timeout(limit, connecting).await.map_err(late)??;
         self.stats.record_handshake(now() - began, true, began);
         Session::start(
@@ -55,13 +55,14 @@ impl<E: Endpoint> LoadContext<E> {
         .await
     }
 
-    /// Sends a request on a fresh connection, and stores the connection in `kept`.
+    /// Sends a request on a fresh connection with this index, and stores the connection in `kept`.
     pub(super) async fn fresh(
         &self,
+        index: usize,
         request: &mut Request,
         kept: &mut Option<Session<E>>,
     ) -> Result<(), Failure> {
-        let mut connecting = self.client.connect()?;
+        let mut connecting = self.client.connect(index)?;
         if self.options.zero_rtt {
             connecting = match connecting.into_0rtt() {
                 Ok((connection, accepted)) => {

@@ -43,6 +43,7 @@ mod uplink_delay;
 
 use std::fmt;
 use std::io;
+use std::num::NonZeroU8;
 use std::time::Duration;
 
 use http::Uri;
@@ -96,6 +97,9 @@ pub struct LoadConfig {
     pub stack: Stack,
     /// The server.
     pub origin: Origin,
+    /// Number of threads, each with an event loop and a UDP socket. Connections are divided among
+    /// the threads. More threads than connections are not used.
+    pub threads: NonZeroU8,
     /// Requests.
     pub traffic: Traffic,
     /// Duration of the warm-up. Requests that start in this time are not measured.

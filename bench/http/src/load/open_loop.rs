@@ -12,7 +12,7 @@ use super::arrivals::Arrival;
 use super::clock::now;
 use super::context::{LoadContext, timed_out};
 use super::pacer::Pacer;
-use super::pool::StreamPool;
+use super::pool::{StreamPermit, StreamPool};
 use super::request::{Failure, Request};
 use super::session::Session;
 use crate::stop::stopped;
@@ -38,13 +38,24 @@ pub(super) async fn run<E: Endpoint>(
     let pool =
         open.kept.map(|(connections, streams)| Arc::new(StreamPool::new(connections, streams)));
     let requests = Arc::new(Mutex::new(JoinSet::new()));
-    let (runtime, tasks, stats) =
-        (tokio::runtime::Handle::current(), Arc::clone(&requests), Arc::clone(&context.stats));
+    let (tasks, stats) = (Arc::clone(&requests), Arc::clone(&context.stats));
+    let mut turn = 0_usize;
     let mut pacer = Pacer::start(stats.began, open.arrivals, move |arrival, due| {
+        let permit = pool.as_ref().and_then(StreamPool::try_acquire_stream);
+        // A request runs on the event loop of its connection. If it has to wait for a connection,
+        // it may be another loop.
+        turn = turn.wrapping_add(1);
+        let index = permit.as_ref().map_or(turn, |permit| permit.slot);
+        let connections = match (permit, &pool) {
+            (Some(permit), _) => Connections::Permitted(permit),
+            (None, Some(pool)) => Connections::Busy(Arc::clone(pool)),
+            (None, None) => Connections::Fresh(index),
+        };
         let mut tasks = tasks.lock();
         // Drop finished tasks whenever a new request arrives.
         while tasks.try_join_next().is_some() {}
-        tasks.spawn_on(request(Arc::clone(&context), pool.clone(), arrival, due), &runtime);
+        let event_loop = context.client.event_loop(index);
+        tasks.spawn_on(request(Arc::clone(&context), connections, arrival, due), event_loop);
     });
     let all_started = tokio::select! {
         () = pacer.done() => true,
@@ -62,9 +73,19 @@ pub(super) async fn run<E: Endpoint>(
     open.shutdown().await;
 }
 
+/// Connection of a request.
+enum Connections<E: Endpoint> {
+    /// A fresh connection with this index.
+    Fresh(usize),
+    /// A persistent connection.
+    Permitted(StreamPermit<E>),
+    /// The persistent connection that is the first to become free.
+    Busy(Arc<StreamPool<E>>),
+}
+
 async fn request<E: Endpoint>(
     context: Arc<LoadContext<E>>,
-    pool: Option<Arc<StreamPool<E>>>,
+    connections: Connections<E>,
     arrival: Arrival,
     due: Instant,
 ) {
@@ -73,9 +94,21 @@ async fn request<E: Endpoint>(
     let mut request = Request::new(due, start, arrival.url);
     let mut own = None;
     let limit = context.options.timeout;
-    let result = match &pool {
-        Some(pool) => tokio::time::timeout(limit, borrowed(&context, pool, &mut request)).await,
-        None => tokio::time::timeout(limit, context.fresh(&mut request, &mut own)).await,
+    let result = match connections {
+        Connections::Fresh(index) => {
+            tokio::time::timeout(limit, context.fresh(index, &mut request, &mut own)).await
+        }
+        Connections::Permitted(permit) => {
+            tokio::time::timeout(limit, borrowed(&context, permit, &mut request)).await
+        }
+        Connections::Busy(pool) => {
+            let waiting = async {
+                context.stats.record_wait(request.intended);
+                let permit = pool.acquire_stream().await.ok_or(Failure::NoConnection)?;
+                borrowed(&context, permit, &mut request).await
+            };
+            tokio::time::timeout(limit, waiting).await
+        }
     };
     let result = result.unwrap_or_else(|_| Err(timed_out(&request, limit)));
     context.stats.record_end(&request, now(), result);
@@ -91,19 +124,11 @@ pub(super) async fn linger<E: Endpoint>(session: &Session<E>) {
 
 async fn borrowed<E: Endpoint>(
     context: &LoadContext<E>,
-    pool: &StreamPool<E>,
+    permit: StreamPermit<E>,
     request: &mut Request,
 ) -> Result<(), Failure> {
-    let permit = match pool.try_acquire_stream() {
-        Some(permit) => Some(permit),
-        None => {
-            context.stats.record_wait(request.intended);
-            pool.acquire_stream().await
-        }
-    };
-    let permit = permit.ok_or(Failure::NoConnection)?;
     request.start = now();
-    let session = pool.connections.session(permit.slot, context).await?;
+    let session = permit.pool.connections.session(permit.slot, context).await?;
     request.connection = session.id;
     let mut sender = session.sender();
     session.send_request(&mut sender, &request.url, &mut request.progress).await

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use fathom_stacks::Endpoint;
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::context::LoadContext;
 use super::request::Failure;
@@ -12,24 +13,24 @@ use super::session::Session;
 
 /// A fixed number of connections, established on demand.
 pub(super) struct ConnectionPool<E: Endpoint> {
-    slots: Vec<Mutex<Option<Arc<Session<E>>>>>,
+    slots: Vec<tokio::sync::Mutex<Option<Arc<Session<E>>>>>,
     /// Limits the number of concurrent handshakes.
     handshakes: Semaphore,
 }
 
 impl<E: Endpoint> ConnectionPool<E> {
     pub(super) fn new(connections: usize, handshakes: usize) -> Self {
-        let slots = (0..connections).map(|_| Mutex::new(None)).collect();
+        let slots = (0..connections).map(|_| tokio::sync::Mutex::new(None)).collect();
         Self { slots, handshakes: Semaphore::new(handshakes) }
     }
 
     /// Returns the connection with this index, and establishes it if necessary.
     pub(super) async fn session(
         &self,
-        slot: usize,
+        index: usize,
         context: &LoadContext<E>,
     ) -> Result<Arc<Session<E>>, Failure> {
-        let mut slot = self.slots[slot].lock().await;
+        let mut slot = self.slots[index].lock().await;
         if let Some(session) = slot.as_ref().filter(|session| session.usable()) {
             return Ok(Arc::clone(session));
         }
@@ -37,7 +38,7 @@ impl<E: Endpoint> ConnectionPool<E> {
         *slot = None;
         // The semaphore is never closed, so `acquire` can only wait.
         let _turn = self.handshakes.acquire().await;
-        let session = Arc::new(context.connect().await?);
+        let session = Arc::new(context.connect(index).await?);
         *slot = Some(Arc::clone(&session));
         Ok(session)
     }
@@ -49,15 +50,16 @@ pub(super) struct StreamPool<E: Endpoint> {
     pub(super) connections: ConnectionPool<E>,
     /// Indices of connections with free slots. An index occurs once for each request that the
     /// connection can take.
-    idle: std::sync::Mutex<Vec<usize>>,
-    room: Semaphore,
+    idle: Mutex<Vec<usize>>,
+    room: Arc<Semaphore>,
 }
 
 /// Permission for one request on a connection.
-pub(super) struct StreamPermit<'a> {
+pub(super) struct StreamPermit<E: Endpoint> {
+    /// Index of the connection.
     pub(super) slot: usize,
-    idle: &'a std::sync::Mutex<Vec<usize>>,
-    _room: SemaphorePermit<'a>,
+    pub(super) pool: Arc<StreamPool<E>>,
+    _room: OwnedSemaphorePermit,
 }
 
 impl<E: Endpoint> StreamPool<E> {
@@ -69,32 +71,30 @@ impl<E: Endpoint> StreamPool<E> {
         // Each request waits only for its own handshake.
         Self {
             connections: ConnectionPool::new(connections, connections),
-            room: Semaphore::new(idle.len()),
-            idle: std::sync::Mutex::new(idle),
+            room: Arc::new(Semaphore::new(idle.len())),
+            idle: Mutex::new(idle),
         }
     }
 
     /// Returns a stream slot if one is free now.
-    pub(super) fn try_acquire_stream(&self) -> Option<StreamPermit<'_>> {
-        self.permit(self.room.try_acquire().ok()?)
+    pub(super) fn try_acquire_stream(self: &Arc<Self>) -> Option<StreamPermit<E>> {
+        self.permit(Arc::clone(&self.room).try_acquire_owned().ok()?)
     }
 
     /// Returns a stream slot as soon as one is free. Waiting requests are served in order.
-    pub(super) async fn acquire_stream(&self) -> Option<StreamPermit<'_>> {
-        self.permit(self.room.acquire().await.ok()?)
+    pub(super) async fn acquire_stream(self: &Arc<Self>) -> Option<StreamPermit<E>> {
+        self.permit(Arc::clone(&self.room).acquire_owned().await.ok()?)
     }
 
-    fn permit<'a>(&'a self, room: SemaphorePermit<'a>) -> Option<StreamPermit<'a>> {
-        let slot = self.idle.lock().ok()?.pop()?;
-        Some(StreamPermit { slot, idle: &self.idle, _room: room })
+    fn permit(self: &Arc<Self>, room: OwnedSemaphorePermit) -> Option<StreamPermit<E>> {
+        let slot = self.idle.lock().pop()?;
+        Some(StreamPermit { slot, pool: Arc::clone(self), _room: room })
     }
 }
 
-impl Drop for StreamPermit<'_> {
+impl<E: Endpoint> Drop for StreamPermit<E> {
     fn drop(&mut self) {
         // Return the index before the permit, so that each holder of a permit finds an index.
-        if let Ok(mut idle) = self.idle.lock() {
-            idle.push(self.slot);
-        }
+        self.pool.idle.lock().push(self.slot);
     }
 }

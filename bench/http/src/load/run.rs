@@ -2,6 +2,7 @@
 
 use std::future::{Future, ready};
 use std::io;
+use std::num::{NonZeroU8, NonZeroUsize};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,21 +57,31 @@ pub async fn run(
     stop: watch::Receiver<bool>,
     mut watch: impl FnMut(&Progress) + Send,
 ) -> Result<LoadReport, LoadError> {
+    start(config, outputs, stop, &mut watch)?.await
+}
+
+/// Outcome of a run.
+type Outcome<'a> = Pin<Box<dyn Future<Output = Result<LoadReport, LoadError>> + Send + 'a>>;
+
+/// Starts a load. This function is not generic, so that all of the client is compiled in this
+/// crate, with its optimisation. The program itself is compiled without.
+fn start<'a>(
+    config: LoadConfig,
+    outputs: Outputs,
+    stop: watch::Receiver<bool>,
+    watch: &'a mut (dyn FnMut(&Progress) + Send),
+) -> Result<Outcome<'a>, LoadError> {
     let connections = check(&config)?;
     let client = ClientConfig {
         stack: config.stack,
         origin: config.origin.clone(),
         tls: config.trust.client(config.zero_rtt)?,
         timestamps: config.timestamps,
-        // Each socket is one task of the stack. With one socket per core, no core waits for another
-        // core's task.
-        sockets: std::thread::available_parallelism()
-            .map_or(1, std::num::NonZero::get)
-            .min(connections),
+        loops: config.threads.min(connections.try_into().unwrap_or(NonZeroU8::MAX)),
         idle: config.timeout.max(Duration::from_secs(30)),
         stream_window: config.stream_window,
     };
-    config.stack.with(Drive { client, config, outputs, stop, watch: &mut watch }).await
+    Ok(config.stack.with(Drive { client, config, outputs, stop, watch }))
 }
 
 /// Runs a load on the stack of its client.
@@ -83,7 +94,7 @@ struct Drive<'a> {
 }
 
 impl<'a> UseOfStack for Drive<'a> {
-    type Output = Pin<Box<dyn Future<Output = Result<LoadReport, LoadError>> + Send + 'a>>;
+    type Output = Outcome<'a>;
 
     fn on_rustls<E: Endpoint<Tls = Tls>>(self) -> Self::Output {
         let Self { client, config, outputs, stop, watch } = self;
@@ -103,7 +114,7 @@ impl<'a> UseOfStack for Drive<'a> {
 }
 
 /// Checks the configuration and returns the number of concurrent connections.
-fn check(config: &LoadConfig) -> Result<usize, LoadError> {
+fn check(config: &LoadConfig) -> Result<NonZeroUsize, LoadError> {
     let kept = match &config.traffic {
         Traffic::Closed(_, urls) if urls.is_empty() => {
             return Err(LoadError::Config("there is no URL; write one"));
@@ -117,13 +128,10 @@ fn check(config: &LoadConfig) -> Result<usize, LoadError> {
              --model or --trace",
         ));
     }
-    match kept {
-        Some(PoolSize { connections: 0, .. } | PoolSize { streams: 0, .. }) => {
-            Err(LoadError::Config("the number of connections or streams is 0; write 1 or more"))
-        }
-        Some(kept) => Ok(kept.connections),
-        None => Ok(usize::MAX),
-    }
+    let Some(kept) = kept else { return Ok(NonZeroUsize::MAX) };
+    NonZeroUsize::new(kept.connections)
+        .filter(|_| kept.streams > 0)
+        .ok_or(LoadError::Config("the number of connections or streams is 0; write 1 or more"))
 }
 
 async fn drive<E: Endpoint>(
@@ -226,7 +234,7 @@ async fn check_reachable<E: Endpoint>(
     zero_rtt: bool,
 ) -> Result<(), HandshakeError> {
     let late = |_| HandshakeError::TimedOut(timeout);
-    let connection = tokio::time::timeout(timeout, client.connect()?).await.map_err(late)??;
+    let connection = tokio::time::timeout(timeout, client.connect(0)?).await.map_err(late)??;
     if zero_rtt {
         tokio::time::sleep(TICKETS + connection.stats().rtt.unwrap_or_default() * 3).await;
     }

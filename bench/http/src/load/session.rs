@@ -97,7 +97,8 @@ impl<E: Endpoint> Session<E> {
 
     /// Starts the task that drives the connection: settings, GOAWAY.
     pub(super) fn drive(&mut self, mut http3: Http3Driver<E>) {
-        let driver = tokio::spawn(async move {
+        let Some(connection) = &self.connection else { return };
+        let driver = connection.event_loop().spawn(async move {
             poll_fn(|cx| http3.poll_close(cx)).await;
         });
         self.driver = Some(driver.abort_handle());

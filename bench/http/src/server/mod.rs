@@ -28,6 +28,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU8;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,16 +37,19 @@ use fathom_plugin::Extension;
 use fathom_qlog::LogFolder;
 #[cfg(feature = "quiche")]
 use fathom_stacks::BoringTls;
+use fathom_stacks::steering::Place;
 use fathom_stacks::{
     Controller, ControllerError, ControllerSpec, Endpoint, EndpointSettings, Incoming, Stack, Tls,
     TransportSettings, UseOfStack,
 };
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::access_log::AccessLog;
 use crate::controller_shares::ControllerShares;
+use crate::event_loops::EventLoops;
 use crate::http3::NO_ERROR;
 #[cfg(feature = "quiche")]
 use crate::identity::ALPN;
@@ -83,6 +87,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Stack that serves QUIC connections.
     pub stack: Stack,
+    /// Number of threads for QUIC, each with an event loop. A connection stays on one thread.
+    pub threads: NonZeroU8,
     /// Controllers with their weights.
     pub shares: ControllerShares,
     /// Certificate and key.
@@ -140,6 +146,11 @@ pub enum SetupError {
     /// The address cannot be used.
     #[error("cannot listen on {0}: {1}; {hint}", hint = listen_hint(.1))]
     Listen(SocketAddr, io::Error),
+    /// The system provides no thread.
+    #[error(
+        "cannot start the server's threads: {0}; lower --threads, or raise the limits of the process"
+    )]
+    Threads(io::Error),
     /// The port cannot be used for TCP.
     #[error(
         "cannot listen on {0} for TCP: {1}; choose a port that is free for both, or leave TCP out with --no-tcp"
@@ -184,6 +195,7 @@ pub(crate) struct ServerContext {
 pub struct Server {
     address: SocketAddr,
     buffers: SocketBuffers,
+    loops: EventLoops,
     listener: Listener,
     tcp: Option<TcpServer>,
     identity: ServedIdentity,
@@ -191,7 +203,7 @@ pub struct Server {
     context: ServerContext,
 }
 
-/// Function that serves on a bound endpoint of any stack until it is told to stop.
+/// Function that serves on the bound endpoints of any stack until it is told to stop.
 type Listener = Box<
     dyn FnOnce(
             Arc<ServerContext>,
@@ -217,6 +229,7 @@ impl Server {
         let Settings {
             listen,
             stack,
+            threads,
             shares,
             identity,
             site,
@@ -236,8 +249,10 @@ impl Server {
         };
         let address = socket.local_addr().map_err(listen_error)?;
         let identity = ServedIdentity::new(&identity)?;
+        let loops = EventLoops::start(threads).map_err(SetupError::Threads)?;
         let listener = stack.with(Listen {
             stack,
+            loops: &loops,
             socket,
             identity: &identity,
             shares: &shares,
@@ -260,7 +275,7 @@ impl Server {
         let budget = MemoryBudget::new(&limits, metrics.response_memory());
         let context =
             ServerContext { site, limits, metrics, labels, shares, logs, access_log, budget };
-        Ok(Self { address, buffers, listener, tcp, identity, context })
+        Ok(Self { address, buffers, loops, listener, tcp, identity, context })
     }
 
     /// Returns a handle to the identity of the server's handshakes, which can be replaced while it
@@ -292,6 +307,8 @@ impl Server {
         };
         let quic = (self.listener)(Arc::clone(&context), stop, grace);
         tokio::join!(quic, tcp);
+        // The loops must run until here, because upstream connections may belong to any of them.
+        drop(self.loops);
     }
 }
 
@@ -340,9 +357,10 @@ fn bind_sockets(listen: SocketAddr, tcp: bool) -> Result<Sockets, SetupError> {
     }
 }
 
-/// Binds the endpoint of a server to its socket.
+/// Binds the endpoints of a server to their sockets.
 struct Listen<'a> {
     stack: Stack,
+    loops: &'a EventLoops,
     socket: std::net::UdpSocket,
     identity: &'a ServedIdentity,
     shares: &'a ControllerShares,
@@ -382,10 +400,35 @@ impl UseOfStack for Listen<'_> {
 
 impl Listen<'_> {
     fn open<E: Endpoint>(self, tls: E::Tls) -> Result<Listener, SetupError> {
-        let Self { stack, socket, shares, limits, bodies, extension, .. } = self;
-        let settings = endpoint_settings(stack, shares, tls, limits, bodies, extension)?;
-        let endpoint = E::on_tokio(socket, settings).map_err(SetupError::Stack)?;
-        Ok(Box::new(|context, stop, grace| Box::pin(serve(endpoint, context, stop, grace))))
+        let Self { stack, loops, socket, shares, limits, bodies, extension, .. } = self;
+        let mut settings = endpoint_settings(stack, shares, tls, limits, bodies, extension)?;
+        // A shaping socket has one endpoint. A service manager's socket usually has one, too,
+        // because it belongs to another user.
+        let others = if settings.shaping {
+            Vec::new()
+        } else {
+            udp::bind_beside(&socket, loops.count()).unwrap_or_else(|e| {
+                tracing::debug!("one socket for all threads: {e}");
+                Vec::new()
+            })
+        };
+        let mut places = Place::all(loops.count());
+        settings.place = places.next().filter(|_| !others.is_empty());
+        let first = {
+            let _inside = loops.handle(0).enter();
+            E::on_tokio(socket, settings).map_err(SetupError::Stack)?
+        };
+        let siblings = others.into_iter().zip(places).zip(loops.handles().skip(1));
+        let siblings = siblings.map(|((socket, place), event_loop)| {
+            let _inside = event_loop.enter();
+            first.sibling(socket, place).map_err(SetupError::Stack)
+        });
+        let siblings = siblings.collect::<Result<Vec<_>, _>>()?;
+        let loops = loops.handles().cloned().collect();
+        let endpoints = std::iter::once(first).chain(siblings).collect();
+        Ok(Box::new(|context, stop, grace| {
+            Box::pin(serve_all(endpoints, loops, context, stop, grace))
+        }))
     }
 }
 
@@ -423,15 +466,44 @@ fn endpoint_settings<T>(
     })
 }
 
+/// Serves on all endpoints: on each endpoint's own event loop, or on all loops if there is only one
+/// endpoint.
+async fn serve_all<E: Endpoint>(
+    endpoints: Vec<E>,
+    loops: Vec<Handle>,
+    context: Arc<ServerContext>,
+    stop: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    let admission = AdmissionControl::new(context.limits, Arc::clone(&context.metrics));
+    let only = endpoints.len() == 1;
+    let mut serving = JoinSet::new();
+    for (endpoint, own) in endpoints.into_iter().zip(&loops) {
+        let loops = if only { loops.clone() } else { vec![own.clone()] };
+        let (context, admission) = (Arc::clone(&context), Arc::clone(&admission));
+        serving.spawn_on(serve(endpoint, loops, context, admission, stop.clone(), grace), own);
+    }
+    while let Some(served) = serving.join_next().await {
+        if let Err(e) = served
+            && let Ok(panic) = e.try_into_panic()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// Serves the connections of one endpoint on these event loops in turn.
 async fn serve<E: Endpoint>(
     endpoint: E,
+    loops: Vec<Handle>,
     context: Arc<ServerContext>,
+    admission: Arc<AdmissionControl>,
     mut stop: watch::Receiver<bool>,
     grace: Duration,
 ) {
     let endpoint = Arc::new(endpoint);
     let mut connections = JoinSet::new();
-    let admission = AdmissionControl::new(context.limits, Arc::clone(&context.metrics));
+    let mut event_loops = loops.iter().cycle();
     loop {
         tokio::select! {
             incoming = endpoint.accept() => {
@@ -449,7 +521,8 @@ async fn serve<E: Endpoint>(
                 };
                 let share = context.shares.pick(rand::random::<f64>());
                 let (endpoint, context, stop) = (Arc::clone(&endpoint), Arc::clone(&context), stop.clone());
-                connections.spawn(async move { connection::run(&*endpoint, incoming, share, &context, stop, guard).await });
+                let served = async move { connection::run(&*endpoint, incoming, share, &context, stop, guard).await };
+                connections.spawn_on(served, event_loops.next().unwrap_or(&loops[0]));
             }
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = stopped(&mut stop) => break,

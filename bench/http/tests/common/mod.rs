@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU8;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ pub fn settings(stack: Stack, controller: &str, root: Option<&Path>, limits: Lim
     Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         stack,
+        threads: NonZeroU8::new(2).unwrap(),
         shares: controller.parse().unwrap(),
         identity: Identity::self_signed(&[]).unwrap(),
         site: Site::new(root, limits).unwrap(),

@@ -6,6 +6,7 @@ mod own_server;
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::num::NonZeroU8;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -85,6 +86,7 @@ fn config(address: SocketAddr, traffic: Traffic) -> LoadConfig {
     LoadConfig {
         stack: Stack::Quinn,
         origin: origin(address),
+        threads: NonZeroU8::new(2).unwrap(),
         traffic,
         warm_up: Duration::ZERO,
         duration: None,

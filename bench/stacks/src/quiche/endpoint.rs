@@ -24,6 +24,7 @@ use super::stream::{RecvStream, SendStream};
 use super::{ConnectionRng, Share};
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings};
+use crate::steering::Place;
 use crate::traits::{
     self, Close, ConnectError, ConnectionStats, DatagramError, EarlyDataAccepted, Monitor,
     ReadOrder,
@@ -47,9 +48,9 @@ const CONNECTION_IDS: u64 = 5;
 /// A client or a server.
 pub struct Endpoint {
     router: Arc<Router>,
-    /// Configuration of connections. It is boxed because it is large.
-    config: Box<Mutex<stack::Config>>,
-    shares: Vec<Share>,
+    /// Configuration of connections, which all endpoints at the address share.
+    config: Arc<Mutex<stack::Config>>,
+    shares: Arc<[Share]>,
     server: bool,
     early_data: bool,
     /// Maximum number of bytes of datagrams that a connection queues until it can send them.
@@ -85,6 +86,7 @@ impl Endpoint {
             clock,
             watch_natives,
             seed,
+            place,
             transport,
             ..
         } = settings;
@@ -110,11 +112,11 @@ impl Endpoint {
             // This is needed for paths to which the peer moves. In a simulation, paths do not move.
             config.set_active_connection_id_limit(CONNECTION_IDS);
         }
-        let router = Router::new(socket, runtime, server, seed)?;
+        let router = Router::new(socket, runtime, server, seed, place)?;
         Ok(Self {
             router,
-            config: Box::new(Mutex::new(config)),
-            shares,
+            config: Arc::new(Mutex::new(config)),
+            shares: shares.into(),
             server,
             early_data,
             datagrams,
@@ -223,6 +225,19 @@ impl traits::Endpoint for Endpoint {
         settings: EndpointSettings<BoringTls>,
     ) -> Result<Self, SetupError> {
         Self::new(Arc::new(TokioSocket::new(socket)?), Arc::new(TokioRuntime), settings)
+    }
+
+    fn sibling(&self, socket: net::UdpSocket, place: Place) -> Result<Self, SetupError> {
+        let socket = Arc::new(TokioSocket::new(socket)?);
+        let router = Router::new(socket, Arc::new(TokioRuntime), self.server, None, Some(place))?;
+        Ok(Self {
+            router,
+            config: Arc::clone(&self.config),
+            shares: Arc::clone(&self.shares),
+            sessions: self.sessions.clone(),
+            watch_natives: self.watch_natives.clone(),
+            ..*self
+        })
     }
 
     fn in_simulation(

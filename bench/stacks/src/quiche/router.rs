@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use super::stack::{self, ConnectionId, Header};
 use super::stateless::{RetryTokens, refusal, version_negotiation};
 use super::{ConnectionRng, run_at};
+use crate::steering::Place;
 
 /// Size in bytes of the largest packet that can be received, and of the buffer for a packet to
 /// send.
@@ -188,6 +189,8 @@ pub(super) struct Router {
     pub(super) local: SocketAddr,
     pub(super) clock: Clock,
     server: bool,
+    /// Place of the endpoint, if it is one of several endpoints at one address.
+    place: Option<Place>,
     /// Key from which connection IDs and random numbers are derived.
     key: hmac::Key,
     connections: AtomicU64,
@@ -268,6 +271,7 @@ impl Router {
         runtime: Arc<dyn Runtime>,
         server: bool,
         seed: Option<[u8; 32]>,
+        place: Option<Place>,
     ) -> std::io::Result<Arc<Self>> {
         let unseeded = || std::io::Error::other("the operating system provides no random numbers");
         let random = ring::rand::SystemRandom::new();
@@ -288,6 +292,7 @@ impl Router {
             began: runtime.now(),
             clock: Clock { runtime: Arc::clone(&runtime), simulated: seed.is_some() },
             server,
+            place,
             key,
             connections: AtomicU64::new(0),
             tokens: RetryTokens::new(token_key),
@@ -329,7 +334,9 @@ impl Router {
             let tag = hmac::sign(&self.key, &number.to_le_bytes());
             let (id, rest) = tag.as_ref().split_at(CID_LEN);
             let seed = rest.first_chunk().map_or(number, |bytes| u64::from_le_bytes(*bytes));
-            if let Some(id) = Cid::new(id).filter(|id| !routes.by_id.contains_key(id)) {
+            if self.place.is_none_or(|place| place.owns(id))
+                && let Some(id) = Cid::new(id).filter(|id| !routes.by_id.contains_key(id))
+            {
                 return (id, ConnectionRng::new(seed));
             }
         }
