@@ -260,7 +260,8 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     let limits = args.limits();
     let sockets = service_manager::sockets()?;
     Descriptors::raise_limit();
-    let descriptors = Descriptors::of_process();
+    let threads = args.threads.unwrap_or_else(event_loops::cores);
+    let descriptors = Descriptors::of_process(threads);
     let metrics = Arc::new(Metrics::new());
     let site = Site::new(args.root.as_deref(), limits)
         .map_err(Failure::input)?
@@ -270,7 +271,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     Ok(Settings {
         listen: args.listen,
         stack: args.stack,
-        threads: args.threads.unwrap_or_else(event_loops::cores),
+        threads,
         shares: args.controller.clone(),
         identity: args.identity()?,
         site,

@@ -1,11 +1,15 @@
 //! Division of the process's file descriptors. Served files and logs could use any number of
 //! descriptors. Their limits leave some for sockets, the metrics endpoint and everything else.
 
+use std::num::NonZeroU8;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Number of descriptors reserved for standard streams, the runtime, the server's sockets, metrics
 /// scrapes and everything else.
 const RESERVE: u64 = 128;
+/// Number of descriptors of an event loop, with its socket.
+const PER_LOOP: u64 = 5;
 /// Largest number of descriptors that the process requests from the system.
 const ENOUGH: u64 = 1 << 16;
 
@@ -26,9 +30,10 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// Divides the descriptors that this process may have.
-    pub fn of_process() -> Self {
-        Self::within(getrlimit(Resource::Nofile).current.unwrap_or(ENOUGH).min(ENOUGH))
+    /// Divides the descriptors that this process may have besides those of its event loops.
+    pub fn of_process(loops: NonZeroU8) -> Self {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(ENOUGH).min(ENOUGH);
+        Self::within(limit.saturating_sub(PER_LOOP * u64::from(loops.get())))
     }
 
     /// Raises the process's limit as far as permitted. The default limit is low for the sake of

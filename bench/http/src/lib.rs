@@ -18,6 +18,7 @@
 //! | `files.rs` | served files, with a limit of open descriptors |
 //! | `handshake_error.rs` | reasons why a QUIC handshake does not complete |
 //! | `descriptors.rs` | division of the process's file descriptors |
+//! | `event_loops.rs` | threads that each run the connections of one socket |
 //! | `digest.rs` | digests of bodies (RFC 9530) |
 //! | `limits.rs` | limits per client and for the whole server |
 //! | `metrics/` | Prometheus metrics per controller |

@@ -12,6 +12,7 @@ use percent_encoding::percent_decode_str;
 use crate::conditional::{self, Conditions, Representation, Selection};
 use crate::confinement::stays_below;
 use crate::descriptors::Descriptors;
+use crate::event_loops;
 pub use crate::files::ServedFile;
 use crate::files::{Files, is_missing, is_shown};
 use crate::limits::Limits;
@@ -93,7 +94,7 @@ impl Site {
         Ok(Self {
             root: root.map(root_folder).transpose()?,
             limits,
-            files: Files::new(Descriptors::of_process()),
+            files: Files::new(Descriptors::of_process(event_loops::cores())),
             proxy: None,
         })
     }

@@ -23,7 +23,7 @@ impl Place {
     }
 
     /// Returns whether the endpoint at this place gets the packets with this connection ID.
-    pub(crate) fn owns(self, id: &[u8]) -> bool {
+    pub fn owns(self, id: &[u8]) -> bool {
         id.first().is_some_and(|first| *first % self.size == self.index)
     }
 }

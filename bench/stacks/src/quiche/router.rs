@@ -514,8 +514,13 @@ impl Router {
         segment: usize,
         contents: &'a [u8],
     ) -> Transmit<'a> {
-        // If the server has several addresses, answer from the address to which the client sent.
-        let from = self.server.then_some(path.from.ip()).filter(|ip| !ip.is_unspecified());
+        // If the socket has several addresses, answer from the address to which the client sent.
+        // For other sockets, the kernel would only look up a route for each packet. The sockets of a
+        // simulation have an address for each flow.
+        let has_several = self.clock.simulated || self.local.ip().is_unspecified();
+        let from = (self.server && has_several)
+            .then_some(path.from.ip())
+            .filter(|ip| !ip.is_unspecified());
         Transmit {
             to: path.to,
             from,

@@ -14,6 +14,9 @@ mod settings {
         BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings,
     };
 }
+mod steering {
+    pub(crate) use fathom_stacks::steering::Place;
+}
 mod traits {
     pub(crate) use fathom_stacks::{
         Close, CloseKind, Closer, ConnectError, Connecting, Connection, ConnectionStats,
