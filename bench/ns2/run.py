@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Runs a scenario of the laboratory in ns-2 and stores the results.
+
+Reads the plan (bench/ns2/NAME.toml), expands its sweep, and runs bench/ns2/NAME.tcl with ns-2 for each combination
+and seed. The arguments of the script come from the plan alone. A field that the script cannot express is refused.
+Writes bench/results/ns2/NAME.json: ns-2's version, plan, script, and for each run the command and the counts.
+
+Usage: run.py [NAME...] [--ns ns] [--jobs N]
+"""
+import argparse
+import concurrent.futures
+import itertools
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+RESULTS = HERE.parent / "results" / "ns2"
+SCENARIOS = ["long-flows"]
+MEND = "ns-2 is missing: install it (Debian and Ubuntu: apt-get install ns2), or name it with --ns"
+UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "p": 1.0}
+
+
+class Refused(Exception):
+    """A field of a plan that the script cannot express."""
+
+
+def number(text):
+    """The value of a number with a unit, in seconds, bit/s or packets."""
+    found = re.fullmatch(r"([0-9.]+)([a-zA-Z]+)", text)
+    if not found or found[2] not in UNITS:
+        raise Refused(f"'{text}' is not a number with one of the units {', '.join(UNITS)}")
+    return float(f"{float(found[1]) * UNITS[found[2]]:.9g}")
+
+
+def substitute(value, key):
+    """A field of the scenario with the values of the sweep."""
+    if isinstance(value, dict):
+        return {name: substitute(field, key) for name, field in value.items()}
+    if isinstance(value, list):
+        return [substitute(field, key) for field in value]
+    if not isinstance(value, str):
+        return value
+    if value.startswith("$") and value[1:] in key:
+        return key[value[1:]]
+    return re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda m: str(key[m[1] or m[2]]), value)
+
+
+def combinations(plan):
+    """The combinations of the sweep with their scenarios; the last axis varies fastest."""
+    if plan.keys() - {"question", "source", "seeds", "seed", "sweep", "scenario"}:
+        raise Refused(f"fields {sorted(plan)} at the top of the plan")
+    axes = plan.get("sweep", {})
+    for values in itertools.product(*axes.values()):
+        key = dict(zip(axes, values))
+        yield key, substitute(plan["scenario"], key)
+
+
+class Fields:
+    """Fields of a table, each to be taken once."""
+
+    def __init__(self, name, table):
+        self.name, self.table = name, dict(table)
+
+    def take(self, field, default=None):
+        if field not in self.table and default is None:
+            raise Refused(f"{self.name} has no '{field}'")
+        return self.table.pop(field, default)
+
+    def expect(self, field, *wanted):
+        value = self.take(field)
+        if value not in wanted:
+            raise Refused(f"{self.name}: {field} = {value!r}; ns-2's script has {wanted[0]!r} only")
+        return value
+
+    def end(self):
+        if self.table:
+            raise Refused(f"{self.name}: ns-2's script cannot express {sorted(self.table)}")
+
+
+def match(pattern, text):
+    found = re.fullmatch(pattern, text)
+    if not found:
+        raise Refused(f"'{text}' is not of the form {pattern}")
+    return found.groups()
+
+
+def long_flows(scenario):
+    """The arguments of long-flows.tcl."""
+    top = Fields("scenario", scenario)
+    top.expect("stack", "tcp")
+    args = {"stop": number(top.take("stop")), "warm": number(top.take("warm-up"))}
+
+    tcp = Fields("scenario.tcp", top.take("tcp"))
+    recovery = tcp.expect("recovery", "reno", "newreno", "sack")
+    args["agent"] = {"reno": "Reno", "newreno": "Newreno", "sack": "Sack1"}[recovery]
+    args["sink"] = ("TCPSink/Sack1" if recovery == "sack" else "TCPSink") + {1: "", 2: "/DelAck"}[tcp.expect("ack-every", 1, 2)]
+    args["iw"] = int(number(tcp.take("initial-window")))
+    args["minrto"] = number(tcp.take("min-rto"))
+    args["rto0"] = number(tcp.take("initial-rto"))
+    args["delack"] = number(tcp.take("delayed-ack"))
+    args["limited"] = int(tcp.expect("limited-transmit", False, True))
+    tcp.expect("ecn", False)
+    tcp.expect("counting", "acks")
+    tcp.end()
+
+    network = Fields("scenario.network", top.take("network"))
+    network.expect("topology", "dumbbell")
+    args["rate"] = number(network.take("link"))
+    args["delay"] = number(network.take("delay"))
+    args["limit"] = int(match(r"droptail:(\d+)p", network.take("queue"))[0])
+    network.end()
+
+    groups = top.take("traffic")
+    if len(groups) != 1:
+        raise Refused("ns-2's script has one group of traffic")
+    group = Fields("scenario.traffic", groups[0])
+    group.take("name")
+    group.expect("from", "left")
+    group.expect("to", "right")
+    group.expect("controller", "reno")
+    flows, spread = match(r"flows:(\d+)@(\w+)", group.take("workload"))
+    args["flows"], args["spread"] = int(flows), number(spread)
+    # ns-2 adds 40 bytes of headers to each segment.
+    args["segment"] = group.take("packet") - 40
+    access = Fields("access", group.take("access"))
+    args["access"] = number(access.take("rate"))
+    args["low"], args["high"] = map(number, match(r"(\w+)\.\.(\w+)", access.take("delay")))
+    access.end()
+    group.end()
+    top.end()
+    return args
+
+
+ARGUMENTS = {"long-flows": long_flows}
+
+
+def measures(args, counts):
+    """The measures of a run, as the laboratory defines them."""
+    seconds = args["stop"] - args["warm"]
+    bps = counts["bytes"] * 8 / seconds
+    # ns-2 counts the packets that wait. The laboratory also counts the packet in transmission, which exists while the link is busy.
+    queue = counts["waiting_packet_seconds"] / seconds + bps / args["rate"]
+    return {
+        "throughput": round(bps / 1e6, 4),
+        "drops": round(100 * counts["dropped"] / counts["arrived"], 4),
+        "queue": round(queue, 3),
+        "timeouts": round(counts["timeouts"] / args["flows"], 3),
+    }
+
+
+def run(ns, script, args, seed):
+    words = ["seed", str(seed)] + [text for name, value in args.items() for text in (name, f"{value:.10g}" if isinstance(value, float) else str(value))]
+    done = subprocess.run([ns, script.name, *words], cwd=script.parent, capture_output=True, text=True)
+    line = done.stdout.strip().split("\n")[-1]
+    if done.returncode != 0 or "timeouts=" not in line:
+        sys.exit(f"{' '.join(['ns', script.name, *words])} failed: {done.stderr.strip() or done.stdout.strip()}")
+    counts = {name: float(value) for name, value in (pair.split("=") for pair in line.split())}
+    return {
+        "seed": seed,
+        "command": " ".join(["ns", script.name, *words]),
+        "counts": {name: round(value, 3) if name == "waiting_packet_seconds" else int(value) for name, value in counts.items()},
+        "measures": measures(args, counts),
+    }
+
+
+def version(ns):
+    """ns-2's version, and that of its Debian package if it is one."""
+    said = subprocess.run([ns], input="puts [ns-version]\nexit 0\n", capture_output=True, text=True).stdout
+    found = re.search(r"\d+\.\d+\S*", said)
+    package = subprocess.run(["dpkg-query", "--show", "--showformat=${Version}", "ns2"], capture_output=True, text=True) if shutil.which("dpkg-query") else None
+    text = f"ns-{found[0]}" if found else "ns-2"
+    return f"{text} (Debian package ns2 {package.stdout})" if package and package.returncode == 0 else text
+
+
+def scenario(name, ns, jobs):
+    plan_file, script = HERE / f"{name}.toml", HERE / f"{name}.tcl"
+    text = plan_file.read_text()
+    plan = tomllib.loads(text)
+    first = plan.get("seed", 1)
+    seeds = range(first, first + plan["seeds"])
+    cells = [(key, ARGUMENTS[name](fields)) for key, fields in combinations(plan)]
+    print(f"{name}: {len(cells)} combinations with {len(seeds)} seeds in ns-2", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        started = [(key, [pool.submit(run, ns, script, args, seed) for seed in seeds]) for key, args in cells]
+        stored = []
+        for done, (key, futures) in enumerate(started, 1):
+            runs = [future.result() for future in futures]
+            stored.append({"key": {axis: str(value) for axis, value in key.items()}, "runs": runs})
+            means = ", ".join(f"{measure} {sum(r['measures'][measure] for r in runs) / len(runs):.3f}" for measure in runs[0]["measures"])
+            print(f"  {done}/{len(cells)} {' '.join(f'{axis}={value}' for axis, value in key.items())}: {means}", flush=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = {
+        "simulator": version(ns),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
+        "plan": text,
+        "script": script.read_text(),
+        "cells": stored,
+    }
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    file = RESULTS / f"{name}.json"
+    file.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"{name}: {result['cpu_seconds']:.0f} s of CPU time; results in bench/results/ns2/{name}.json", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", default=SCENARIOS, metavar="NAME", help=f"scenarios (default: {' '.join(SCENARIOS)})")
+    parser.add_argument("--ns", default="ns", help="ns-2's program (default: ns)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at the same time")
+    args = parser.parse_args()
+    if not shutil.which(args.ns):
+        sys.exit(MEND)
+    for name in args.names:
+        if name not in ARGUMENTS:
+            sys.exit(f"'{name}' is not a scenario; write one of {', '.join(ARGUMENTS)}")
+        try:
+            scenario(name, args.ns, args.jobs)
+        except Refused as refused:
+            sys.exit(f"bench/ns2/{name}.toml: {refused}")
+
+
+if __name__ == "__main__":
+    main()
