@@ -3,12 +3,13 @@
 
 Reads the plan (bench/ns2/NAME.toml), expands its sweep, and runs bench/ns2/NAME.tcl with ns-2 for each combination
 and seed. The arguments of the script come from the plan alone. A field that the script cannot express is refused.
-Writes bench/results/ns2/NAME.json: ns-2's version, plan, script, and for each run the command and the counts.
+Writes bench/results/ns2/NAME.json (ns-2's version, plan, script, commands) and NAME.csv (measures and counts, one run a line).
 
 Usage: run.py [NAME...] [--ns ns] [--jobs N]
 """
 import argparse
 import concurrent.futures
+import csv
 import itertools
 import json
 import os
@@ -18,7 +19,11 @@ import resource
 import shutil
 import subprocess
 import sys
-import tomllib
+
+try:
+    import tomllib
+except ImportError:
+    sys.exit(f"Python {sys.version.split()[0]} cannot read TOML: install Python 3.11 or newer")
 
 HERE = pathlib.Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results" / "ns2"
@@ -39,27 +44,32 @@ def number(text):
     return float(f"{float(found[1]) * UNITS[found[2]]:.9g}")
 
 
-def substitute(value, key):
-    """A field of the scenario with the values of the sweep."""
+def substitute(value, values):
+    """A field of the scenario with the values of the sweep, which `values` has as `axis` or `axis.field`."""
     if isinstance(value, dict):
-        return {name: substitute(field, key) for name, field in value.items()}
+        return {name: substitute(field, values) for name, field in value.items()}
     if isinstance(value, list):
-        return [substitute(field, key) for field in value]
+        return [substitute(field, values) for field in value]
     if not isinstance(value, str):
         return value
-    if value.startswith("$") and value[1:] in key:
-        return key[value[1:]]
-    return re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda m: str(key[m[1] or m[2]]), value)
+    if value.startswith("$") and value[1:] in values:
+        return values[value[1:]]
+    return re.sub(r"\$(?:\{([\w.-]+)\}|([\w.-]+))", lambda m: str(values[m[1] or m[2]]), value)
 
 
 def combinations(plan):
-    """The combinations of the sweep with their scenarios; the last axis varies fastest."""
+    """The combinations of the sweep with their scenarios, by axis and value; the last axis varies fastest."""
     if plan.keys() - {"question", "source", "seeds", "seed", "sweep", "scenario"}:
-        raise Refused(f"fields {sorted(plan)} at the top of the plan")
+        raise Refused(f"ns-2's script cannot express {sorted(plan)}")
     axes = plan.get("sweep", {})
-    for values in itertools.product(*axes.values()):
-        key = dict(zip(axes, values))
-        yield key, substitute(plan["scenario"], key)
+    for point in itertools.product(*axes.values()):
+        key, values = {}, {}
+        for axis, value in zip(axes, point):
+            variant = value if isinstance(value, dict) else {"name": value}
+            key[axis] = str(variant["name"])
+            values[axis] = variant["name"]
+            values |= {f"{axis}.{field}": of for field, of in variant.items()}
+        yield key, substitute(plan["scenario"], values)
 
 
 class Fields:
@@ -100,7 +110,7 @@ def long_flows(scenario):
     tcp = Fields("scenario.tcp", top.take("tcp"))
     recovery = tcp.expect("recovery", "reno", "newreno", "sack")
     args["agent"] = {"reno": "Reno", "newreno": "Newreno", "sack": "Sack1"}[recovery]
-    args["sink"] = ("TCPSink/Sack1" if recovery == "sack" else "TCPSink") + {1: "", 2: "/DelAck"}[tcp.expect("ack-every", 1, 2)]
+    args["sink"] = ("TCPSink/Sack1" if recovery == "sack" else "TCPSink") + ("" if tcp.expect("ack-every", 1, 2) == 1 else "/DelAck")
     args["iw"] = int(number(tcp.take("initial-window")))
     args["minrto"] = number(tcp.take("min-rto"))
     args["rto0"] = number(tcp.take("initial-rto"))
@@ -148,31 +158,33 @@ def measures(args, counts):
     # ns-2 counts the packets that wait. The laboratory also counts the packet in transmission, which exists while the link is busy.
     queue = counts["waiting_packet_seconds"] / seconds + bps / args["rate"]
     return {
-        "throughput": round(bps / 1e6, 4),
-        "drops": round(100 * counts["dropped"] / counts["arrived"], 4),
-        "queue": round(queue, 3),
-        "timeouts": round(counts["timeouts"] / args["flows"], 3),
+        "throughput_mbps": round(bps / 1e6, 4),
+        "drops_percent": round(100 * counts["dropped"] / counts["arrived"], 4),
+        "queue_packets": round(queue, 3),
+        "timeouts_per_flow": round(counts["timeouts"] / args["flows"], 3),
     }
+
+
+def words(args, seed):
+    """The arguments of the script."""
+    shown = {"seed": seed} | {name: f"{value:.10g}" if isinstance(value, float) else value for name, value in args.items()}
+    return [str(word) for pair in shown.items() for word in pair]
 
 
 def run(ns, script, args, seed):
-    words = ["seed", str(seed)] + [text for name, value in args.items() for text in (name, f"{value:.10g}" if isinstance(value, float) else str(value))]
-    done = subprocess.run([ns, script.name, *words], cwd=script.parent, capture_output=True, text=True)
+    """One run: its measures and counts."""
+    done = subprocess.run([ns, script.name, *words(args, seed)], cwd=script.parent, capture_output=True, text=True)
     line = done.stdout.strip().split("\n")[-1]
     if done.returncode != 0 or "timeouts=" not in line:
-        sys.exit(f"{' '.join(['ns', script.name, *words])} failed: {done.stderr.strip() or done.stdout.strip()}")
+        sys.exit(f"ns {script.name} {' '.join(words(args, seed))} failed: {done.stderr.strip() or done.stdout.strip()}")
     counts = {name: float(value) for name, value in (pair.split("=") for pair in line.split())}
-    return {
-        "seed": seed,
-        "command": " ".join(["ns", script.name, *words]),
-        "counts": {name: round(value, 3) if name == "waiting_packet_seconds" else int(value) for name, value in counts.items()},
-        "measures": measures(args, counts),
-    }
+    rounded = {name: round(value, 3) if name == "waiting_packet_seconds" else int(value) for name, value in counts.items()}
+    return measures(args, counts) | rounded
 
 
 def version(ns):
     """ns-2's version, and that of its Debian package if it is one."""
-    said = subprocess.run([ns], input="puts [ns-version]\nexit 0\n", capture_output=True, text=True).stdout
+    said = subprocess.run([ns, "/dev/stdin"], input="puts [ns-version]; exit 0\n", capture_output=True, text=True).stdout
     found = re.search(r"\d+\.\d+\S*", said)
     package = subprocess.run(["dpkg-query", "--show", "--showformat=${Version}", "ns2"], capture_output=True, text=True) if shutil.which("dpkg-query") else None
     text = f"ns-{found[0]}" if found else "ns-2"
@@ -188,25 +200,29 @@ def scenario(name, ns, jobs):
     cells = [(key, ARGUMENTS[name](fields)) for key, fields in combinations(plan)]
     print(f"{name}: {len(cells)} combinations with {len(seeds)} seeds in ns-2", flush=True)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        started = [(key, [pool.submit(run, ns, script, args, seed) for seed in seeds]) for key, args in cells]
-        stored = []
-        for done, (key, futures) in enumerate(started, 1):
+        started = [(key, args, [pool.submit(run, ns, script, args, seed) for seed in seeds]) for key, args in cells]
+        commands, rows = [], []
+        for done, (key, args, futures) in enumerate(started, 1):
             runs = [future.result() for future in futures]
-            stored.append({"key": {axis: str(value) for axis, value in key.items()}, "runs": runs})
-            means = ", ".join(f"{measure} {sum(r['measures'][measure] for r in runs) / len(runs):.3f}" for measure in runs[0]["measures"])
-            print(f"  {done}/{len(cells)} {' '.join(f'{axis}={value}' for axis, value in key.items())}: {means}", flush=True)
+            commands.append({"key": key, "command": " ".join(["ns", script.name, *words(args, "SEED")])})
+            rows += [key | {"seed": seed} | of for seed, of in zip(seeds, runs)]
+            means = ", ".join(f"{name} {sum(of[name] for of in runs) / len(runs):.3f}" for name in measures(args, runs[0]))
+            print(f"  {done}/{len(cells)} {', '.join(f'{axis}={value}' for axis, value in key.items())}: {means}", flush=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = {
         "simulator": version(ns),
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
         "plan": text,
         "script": script.read_text(),
-        "cells": stored,
+        "commands": commands,
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
-    file = RESULTS / f"{name}.json"
-    file.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"{name}: {result['cpu_seconds']:.0f} s of CPU time; results in bench/results/ns2/{name}.json", flush=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    with open(RESULTS / f"{name}.csv", "w", newline="") as file:
+        table = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    print(f"{name}: {result['cpu_seconds']:.0f} s of CPU time; results in bench/results/ns2/", flush=True)
 
 
 def main():
