@@ -27,7 +27,6 @@ except ImportError:
 
 HERE = pathlib.Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results" / "ns2"
-SCENARIOS = ["long-flows"]
 MEND = "ns-2 is missing: install it (Debian and Ubuntu: apt-get install ns2), or name it with --ns"
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "p": 1.0}
 
@@ -66,7 +65,7 @@ def combinations(plan):
         key, values = {}, {}
         for axis, value in zip(axes, point):
             variant = value if isinstance(value, dict) else {"name": value}
-            key[axis] = str(variant["name"])
+            key[axis] = {True: "true", False: "false"}.get(variant["name"]) if isinstance(variant["name"], bool) else str(variant["name"])
             values[axis] = variant["name"]
             values |= {f"{axis}.{field}": of for field, of in variant.items()}
         yield key, substitute(plan["scenario"], values)
@@ -101,11 +100,11 @@ def match(pattern, text):
     return found.groups()
 
 
-def long_flows(scenario):
-    """The arguments of long-flows.tcl."""
+def common(scenario):
+    """The arguments that all scripts have, and the fields of TCP and of the network that are left."""
     top = Fields("scenario", scenario)
     top.expect("stack", "tcp")
-    args = {"stop": number(top.take("stop")), "warm": number(top.take("warm-up"))}
+    args = {"stop": number(top.take("stop")), "warm": number(top.take("warm-up", "0s"))}
 
     tcp = Fields("scenario.tcp", top.take("tcp"))
     recovery = tcp.expect("recovery", "reno", "newreno", "sack")
@@ -116,16 +115,12 @@ def long_flows(scenario):
     args["rto0"] = number(tcp.take("initial-rto"))
     args["delack"] = number(tcp.take("delayed-ack"))
     args["limited"] = int(tcp.expect("limited-transmit", False, True))
-    tcp.expect("ecn", False)
     tcp.expect("counting", "acks")
-    tcp.end()
 
     network = Fields("scenario.network", top.take("network"))
     network.expect("topology", "dumbbell")
     args["rate"] = number(network.take("link"))
     args["delay"] = number(network.take("delay"))
-    args["limit"] = int(match(r"droptail:(\d+)p", network.take("queue"))[0])
-    network.end()
 
     groups = top.take("traffic")
     if len(groups) != 1:
@@ -140,15 +135,45 @@ def long_flows(scenario):
     # ns-2 adds 40 bytes of headers to each segment.
     args["segment"] = group.take("packet") - 40
     access = Fields("access", group.take("access"))
-    args["access"] = number(access.take("rate"))
-    args["low"], args["high"] = map(number, match(r"(\w+)\.\.(\w+)", access.take("delay")))
+    rate, shared = match(r"(\w+?)(/flows)?", access.take("rate"))
+    args["access"] = number(rate) / (int(flows) if shared else 1)
+    args["low"], args["high"] = map(number, match(r"([\w.]+?)\.\.([\w.]+)", access.take("delay")))
     access.end()
     group.end()
     top.end()
+    return args, tcp, network
+
+
+def long_flows(scenario):
+    """The arguments of long-flows.tcl."""
+    args, tcp, network = common(scenario)
+    tcp.expect("ecn", False)
+    args["limit"] = int(match(r"droptail:(\d+)p", network.take("queue"))[0])
+    tcp.end()
+    network.end()
     return args
 
 
-ARGUMENTS = {"long-flows": long_flows}
+def ecn_flows(scenario):
+    """The arguments of ecn-flows.tcl."""
+    args, tcp, network = common(scenario)
+    args["ecn"] = int(tcp.expect("ecn", False, True))
+    # With ECN, all of ns-2's packets are ECN-capable.
+    tcp.expect("ecn-retransmissions", bool(args["ecn"]))
+    red = Fields("queue", dict(option.split("=") for option in match(r"red:(.*)", network.take("queue"))[0].split(",")))
+    args["limit"] = int(number(red.take("limit")))
+    args["min"], args["max"] = number(red.take("min")), number(red.take("max"))
+    args["weight"], args["maxp"] = float(red.take("w")), float(red.take("maxp"))
+    for name, option in [("gentle", "gentle"), ("wait", "wait"), ("marks", "ecn")]:
+        args[name] = int(red.expect(option, "on", "off") == "on")
+    red.expect("mark", "p")
+    red.end()
+    tcp.end()
+    network.end()
+    return args
+
+
+ARGUMENTS = {"long-flows": long_flows, "ecn-flows": ecn_flows}
 
 
 def measures(args, counts):
@@ -191,7 +216,14 @@ def version(ns):
     return f"{text} (Debian package ns2 {package.stdout})" if package and package.returncode == 0 else text
 
 
+def cpu():
+    """The CPU time that ns-2 has used, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def scenario(name, ns, jobs):
+    before = cpu()
     plan_file, script = HERE / f"{name}.toml", HERE / f"{name}.tcl"
     text = plan_file.read_text()
     plan = tomllib.loads(text)
@@ -208,10 +240,10 @@ def scenario(name, ns, jobs):
             rows += [key | {"seed": seed} | of for seed, of in zip(seeds, runs)]
             means = ", ".join(f"{name} {sum(of[name] for of in runs) / len(runs):.3f}" for name in measures(args, runs[0]))
             print(f"  {done}/{len(cells)} {', '.join(f'{axis}={value}' for axis, value in key.items())}: {means}", flush=True)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = cpu() - before
     result = {
         "simulator": version(ns),
-        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
+        "cpu_seconds": round(used, 1),
         "plan": text,
         "script": script.read_text(),
         "commands": commands,
@@ -227,7 +259,7 @@ def scenario(name, ns, jobs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", default=SCENARIOS, metavar="NAME", help=f"scenarios (default: {' '.join(SCENARIOS)})")
+    parser.add_argument("names", nargs="*", default=list(ARGUMENTS), metavar="NAME", help=f"scenarios (default: {' '.join(ARGUMENTS)})")
     parser.add_argument("--ns", default="ns", help="ns-2's program (default: ns)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at the same time")
     args = parser.parse_args()
