@@ -45,11 +45,11 @@ league: setup
 	bench/judge/league.sh target/release/fathom
 
 # Compares the laboratory's TCP with ns-2 in the same scenario. Writes bench/results/ns2 and
-# docs/ns2.md; takes about 5 min of CPU time. Needs ns-2, and Python 3.11 or newer.
+# docs/ns2.md; takes about 6 min of CPU time. Needs ns-2, and Python 3.11 or newer.
 ns2:
 	python3 bench/ns2/run.py
 	$(MAKE) setup
-	$(CARGO) test --release --locked -p fathom-papers --test ns2 whole_plan -- --ignored --nocapture
+	$(CARGO) test --release --locked -p fathom-papers --test ns2 whole_plans -- --ignored --nocapture
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test ns2
 
 # Runs a study on a real Slurm, against an S3 server and as a Kubernetes job (docs/sweeps.md). Needs
