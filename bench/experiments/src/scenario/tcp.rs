@@ -54,6 +54,9 @@ pub struct TcpSpec {
     /// forbids ECN-capable retransmissions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn_retransmissions: Option<bool>,
+    /// Smallest window after a mark of classic ECN, in segments: 2 by default, 1 in ns-2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_window: Option<u32>,
     /// Number of probes, 1 or 2, if QUIC's probe timeout replaces the retransmission timeout
     /// (RFC 9002 §6.2). Requires `sack`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +91,7 @@ impl TcpSpec {
             ecn: self.ecn.or(other.ecn),
             accurate_ecn: self.accurate_ecn.or(other.accurate_ecn),
             ecn_retransmissions: self.ecn_retransmissions.or(other.ecn_retransmissions),
+            least_window: self.least_window.or(other.least_window),
             probes: self.probes.or(other.probes),
             handshake: self.handshake.or(other.handshake),
             idle: text(|s| &s.idle),
@@ -138,6 +142,15 @@ impl TcpSpec {
         }
         let idle = self.idle.as_deref().map(parse_duration).transpose().in_field("idle")?;
         let accurate_ecn = self.accurate_ecn.unwrap_or(false);
+        let classic = self.ecn.unwrap_or(false) && !accurate_ecn;
+        let least_window = match self.least_window {
+            None | Some(2) => 2,
+            Some(1) if classic => 1,
+            Some(_) => {
+                let hint = "write 1 or 2 segments; 1 needs ecn = true without accurate-ecn";
+                return Err(Invalid::because(hint).in_field("least-window"));
+            }
+        };
         let options = TcpOptions {
             initial_window,
             recovery,
@@ -148,6 +161,7 @@ impl TcpSpec {
             handshake,
             idle,
             ecn_retransmissions: self.ecn_retransmissions.unwrap_or(false),
+            least_window,
             rto: RtoOptions {
                 floor: time("min-rto", self.min_rto.as_deref(), "200ms")?,
                 initial: time("initial-rto", self.initial_rto.as_deref(), "1s")?,

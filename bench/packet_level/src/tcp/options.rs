@@ -90,6 +90,10 @@ pub struct TcpOptions {
     /// With ECN: whether retransmissions are ECN-capable as well, as in ns-2; RFC 3168 §6.1.5
     /// forbids it.
     pub ecn_retransmissions: bool,
+    /// With classic ECN: smallest window after a mark in segments, 1 or 2; 2 by default, the
+    /// controller's minimum (RFC 9002 §7.2). With 1, as in ns-2, ACKs that echo a mark do not
+    /// increase this window.
+    pub least_window: u32,
     /// Bounds of the retransmission timeout.
     pub rto: RtoOptions,
     /// QUIC's probe timeout: a timeout, also of a SYN, sends probes and leaves the window
@@ -122,6 +126,7 @@ impl Default for TcpOptions {
             ecn: false,
             accurate_ecn: false,
             ecn_retransmissions: false,
+            least_window: 2,
             rto: RtoOptions::default(),
             probes: None,
             handshake: TCP_HEADER,

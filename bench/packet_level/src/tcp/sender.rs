@@ -606,16 +606,24 @@ impl TcpSender {
                 app_limited: self.cap.is_some() || !grows,
             });
         }
-        if grows {
+        // RFC 3168 §6.1.2: an ACK that echoes a mark does not increase the window.
+        let echoes = self.options.least_window < 2 && ack.ece;
+        if grows && !echoes {
             self.cap = self.cap.map(|cap| cap.saturating_add(acked));
         }
     }
 
-    /// Handles the first echo of a mark in this window (RFC 3168 §6.1.2).
+    /// Handles the first echo of a mark in this window (RFC 3168 §6.1.2). If the window may fall to
+    /// one segment, it is halved to whole segments even below the controller's minimum.
     fn on_mark(&mut self, now: Time) {
+        let smss = u64::from(self.options.smss());
+        let halved = (self.window() / 2 / smss).max(1) * smss;
         self.reduced = Some(self.board.high());
         self.cwr_owed = true;
         self.tell_mark(now);
+        if self.options.least_window < 2 && halved < self.window() {
+            self.cap = Some(halved);
+        }
     }
 
     fn tell_mark(&mut self, now: Time) {

@@ -70,3 +70,22 @@ fn retransmissions_can_be_ecn_capable() {
     assert!(p.s.is_done() && p.s.counts().retransmitted == 1);
     assert!(p.segments.iter().all(|s| s.ecn_capable == (s.len > 0)));
 }
+
+/// With `least_window`, a mark at a window of two or three segments leaves one segment, as in ns-2;
+/// without it, two segments.
+#[test]
+fn marks_reduce_the_window_to_the_least_window() {
+    let window_after_marks = |least_window| {
+        let o = TcpOptions { ecn: true, least_window, ..options(LossRecovery::NewReno) };
+        let mut p = Path::new(reno(), o, 1, &[]);
+        p.s.offer(200 * u64::from(MSS));
+        p.marks = (0..60).collect();
+        let mut least = u64::MAX;
+        for time in (0..1_500).step_by(10) {
+            p.run(time);
+            least = least.min(p.s.window());
+        }
+        least / u64::from(MSS)
+    };
+    assert_eq!([2, 1].map(window_after_marks), [2, 1]);
+}
