@@ -160,6 +160,8 @@ def ecn_flows(scenario):
     args["ecn"] = int(tcp.expect("ecn", False, True))
     # With ECN, all of ns-2's packets are ECN-capable.
     tcp.expect("ecn-retransmissions", bool(args["ecn"]))
+    # ns-2's window falls to one segment.
+    tcp.expect("least-window", 1, 2)
     red = Fields("queue", dict(option.split("=") for option in match(r"red:(.*)", network.take("queue"))[0].split(",")))
     args["limit"] = int(number(red.take("limit")))
     args["min"], args["max"] = number(red.take("min")), number(red.take("max"))

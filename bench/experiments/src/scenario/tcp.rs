@@ -251,5 +251,6 @@ mod tests {
         wrong(|s| s.min_rto = Some("0s".into()), "up to 60s");
         wrong(|s| s.delayed_ack = Some("soon".into()), "delayed-ack");
         wrong(|s| s.ack_every = Some(0), "1 to 100");
+        wrong(|s| s.least_window = Some(1), "1 needs ecn = true");
     }
 }
