@@ -269,7 +269,7 @@ def main():
         sys.exit(MEND)
     for name in args.names:
         if name not in ARGUMENTS:
-            sys.exit(f"'{name}' is not a scenario; write one of {', '.join(ARGUMENTS)}")
+            parser.error(f"'{name}' is not a scenario; write one of {', '.join(ARGUMENTS)}")
         try:
             scenario(name, args.ns, args.jobs)
         except Refused as refused:
