@@ -1,6 +1,6 @@
 //! `fathom serve`: an HTTP/3 server with selectable congestion controllers.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -350,9 +350,20 @@ fn announce(args: &Args, address: SocketAddr, tcp: bool, key_hash: Option<String
     if let Some(hash) = key_hash {
         output::say(format!(
             "generated a self-signed certificate; Chromium accepts it with --origin-to-force-quic-on={} \
-             --ignore-certificate-errors-spki-list={hash}",
-            origins(address)
+             --ignore-certificate-errors-spki-list={hash}{}",
+            origins(address),
+            resolver_rule(address)
         ));
+    }
+}
+
+/// Returns the option with which Chromium finds a server on 127.0.0.1 under the name localhost.
+/// Without it, Chromium 156 tries only ::1 if QUIC is forced.
+fn resolver_rule(address: SocketAddr) -> &'static str {
+    if address.ip() == Ipv4Addr::LOCALHOST {
+        " \"--host-resolver-rules=MAP localhost 127.0.0.1\""
+    } else {
+        ""
     }
 }
 

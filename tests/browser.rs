@@ -72,18 +72,9 @@ struct Server {
     options: Vec<String>,
 }
 
-fn serve(root: &Path, stack: &str, controller: &str) -> Server {
+fn serve(root: &Path, listen: &str, stack: &str, controller: &str) -> Server {
     let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
-        .args([
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--stack",
-            stack,
-            "--controller",
-            controller,
-            "--root",
-        ])
+        .args(["serve", "--listen", listen, "--stack", stack, "--controller", controller, "--root"])
         .arg(root)
         .stderr(Stdio::piped())
         .spawn()
@@ -100,8 +91,11 @@ fn serve(root: &Path, stack: &str, controller: &str) -> Server {
         .find(|word| word.starts_with("https://"))
         .expect("an address")
         .to_owned();
+    // As a shell reads them: one option is quoted.
+    let quoted = made.split('"').skip(1).step_by(2);
+    let plain = made.split('"').step_by(2).flat_map(str::split_whitespace);
     let options =
-        made.split_whitespace().filter(|word| word.starts_with("--")).map(str::to_owned).collect();
+        plain.chain(quoted).filter(|word| word.starts_with("--")).map(str::to_owned).collect();
     Server { _child: Ended(child), _stderr: stderr, url, options }
 }
 
@@ -168,7 +162,7 @@ fn dump(browser: &Path, server: &Server) -> String {
 
 #[test]
 #[ignore = "wants headless Chromium: make chromium"]
-fn chromium_loads_a_page_over_http3_on_both_stacks() {
+fn chromium_loads_a_page_over_http3_on_each_stack() {
     let (browser, folder) = (chromium(), tempfile::tempdir().expect("a folder"));
     let version = Command::new(&browser).arg("--version").output().expect("the browser runs");
     println!("{}: {}", browser.display(), String::from_utf8_lossy(&version.stdout).trim());
@@ -183,13 +177,21 @@ fn chromium_loads_a_page_over_http3_on_both_stacks() {
     for (name, bytes) in parts {
         std::fs::write(folder.path().join(name), bytes).expect("written");
     }
-    for stack in ["quinn", "noq"] {
+    // The printed options are valid for both names of the server.
+    let servers: [(&str, &str, &str); 5] = [
+        ("quinn", "127.0.0.1:0", "127.0.0.1"),
+        ("quinn", "127.0.0.1:0", "localhost"),
+        ("noq", "[::1]:0", "localhost"),
+        ("noq", "[::]:0", "localhost"),
+        ("quiche", "127.0.0.1:0", "localhost"),
+    ];
+    let servers =
+        servers.iter().filter(|(stack, ..)| cfg!(feature = "quiche") || *stack != "quiche");
+    for (stack, listen, name) in servers {
         for controller in ["sync:signal=either", "native:cubic"] {
-            let mut server = serve(folder.path(), stack, controller);
-            // The printed options are valid for both names of the server. docs/serve.md shows the
-            // first name.
-            if stack == "noq" {
-                server.url = server.url.replace("127.0.0.1", "localhost");
+            let mut server = serve(folder.path(), listen, stack, controller);
+            for address in ["127.0.0.1", "[::1]", "[::]"] {
+                server.url = server.url.replace(address, name);
             }
             let dom = dump(&browser, &server);
             let report = dom
