@@ -43,8 +43,6 @@ enum Share {
 /// A client or a server.
 pub struct Endpoint {
     endpoint: stack::Endpoint,
-    /// Key of the connection IDs of all endpoints at the address.
-    id_key: u64,
     shares: Arc<[Share]>,
     transport: TransportSettings,
     /// Whether packets leave through a shaping socket. The socket sets their size, so MTU discovery
@@ -112,14 +110,13 @@ impl Endpoint {
             );
         }
         let EndpointSettings { transport, watch_natives, seed, place, .. } = settings;
-        let id_key = random()?;
         let mut config = endpoint_config(seed);
         if let Some(place) = place {
-            set_steered_connection_ids(&mut config, id_key, place);
+            set_steered_connection_ids(&mut config, place);
         }
         let endpoint = open(config, &shares, socket, runtime)?;
         let (shares, shaping) = (shares.into(), trailers.is_some());
-        Ok(Self { endpoint, id_key, shares, transport, shaping, watch_natives })
+        Ok(Self { endpoint, shares, transport, shaping, watch_natives })
     }
 
     fn transport(&self) -> TransportConfig {
@@ -206,13 +203,6 @@ fn open(
     Ok(stack::Endpoint::new_with_abstract_socket(config, base, socket, runtime)?)
 }
 
-/// Returns a random number.
-fn random() -> io::Result<u64> {
-    let bytes = ring::rand::generate(&ring::rand::SystemRandom::new());
-    let bytes = bytes.map_err(|_| io::Error::other("the system provides no random numbers"))?;
-    Ok(u64::from_le_bytes(bytes.expose()))
-}
-
 /// Returns a window as a QUIC integer. A window that is too large becomes the largest QUIC integer.
 fn window_size(bytes: u64) -> stack::VarInt {
     stack::VarInt::from_u64(bytes).unwrap_or(stack::VarInt::MAX)
@@ -270,11 +260,11 @@ impl traits::Endpoint for Endpoint {
         let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
         let socket = runtime.wrap_udp_socket(socket)?;
         let mut config = EndpointConfig::default();
-        set_steered_connection_ids(&mut config, self.id_key, place);
+        set_steered_connection_ids(&mut config, place);
         let endpoint = open(config, &self.shares, socket, runtime)?;
         let (shares, watch_natives) = (Arc::clone(&self.shares), self.watch_natives.clone());
-        let Self { id_key, transport, shaping, .. } = *self;
-        Ok(Self { endpoint, id_key, shares, transport, shaping, watch_natives })
+        let Self { transport, shaping, .. } = *self;
+        Ok(Self { endpoint, shares, transport, shaping, watch_natives })
     }
 
     fn in_simulation(

@@ -87,9 +87,9 @@ fn set_connection_ids(config: &mut EndpointConfig, key: u64) {
 }
 
 /// Sets connection IDs of which the endpoint at this place gets the packets.
-fn set_steered_connection_ids(config: &mut EndpointConfig, key: u64, place: Place) {
+fn set_steered_connection_ids(config: &mut EndpointConfig, place: Place) {
     config.cid_generator(move || {
-        let ids = HashedConnectionIdGenerator::from_key(key);
+        let ids = HashedConnectionIdGenerator::new();
         Box::new(SteeredConnectionIds { ids, place })
     });
 }

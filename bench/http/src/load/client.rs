@@ -11,7 +11,6 @@ use fathom_stacks::{
     Connecting as _, Connection as _, ConnectionStats, Controller, EarlyDataAccepted, Endpoint,
     EndpointSettings, ReadOrder, SetupError, Stack, Tls, TransportSettings, UNLIMITED,
 };
-
 use tokio::runtime::Handle;
 
 use super::target::{Origin, wildcard_address};
