@@ -166,7 +166,7 @@ fn sdc_keeps_eight_packets_in_each_of_a_hundred_windows() {
             .iter()
             .filter(|p| p.at > 10.0 && p.at < sdc.outcome.seconds / 2.0)
             .collect();
-        assert!(settled.len() > 30, "{}: {} points", sdc.label, settled.len());
+        assert!(settled.len() > 10, "{}: {} points", sdc.label, settled.len());
         let eight = settled.iter().filter(|p| p.window as f64 >= 8.0 * DATAGRAM).count();
         assert!(eight * 10 >= settled.len() * 9, "{}: {eight} of {}", sdc.label, settled.len());
         let holds: Vec<f64> = settled.iter().filter_map(|p| p.hold_ms).collect();

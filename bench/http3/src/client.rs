@@ -34,7 +34,11 @@ impl<C: transport::Connection> Connection<C> {
         let config = Config { extended_connect: false, ..config };
         let shared = Arc::new(Shared::new(connection, config, Role::Client));
         let sender = RequestSender::new(Arc::clone(&shared));
-        (Self { driver: Driver::new(shared, Role::Server) }, sender)
+        let mut driver = Driver::new(shared, Role::Server);
+        // The control stream precedes the first request and shares its packet. The first poll
+        // reports an error again.
+        let _ = driver.drive();
+        (Self { driver }, sender)
     }
 
     /// Drives the connection until it is over. Must be polled while requests are open.

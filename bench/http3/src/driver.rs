@@ -119,7 +119,8 @@ impl<C: Connection> Driver<C> {
         if self.shared.driver.take(cx.waker()) { self.drive() } else { Ok(()) }
     }
 
-    fn drive(&mut self) -> Result<(), Error> {
+    /// Does the work of [`Self::poll`] without a task to wake.
+    pub(crate) fn drive(&mut self) -> Result<(), Error> {
         let driven = self.try_drive();
         if let Err(Error::Protocol(error)) = &driven {
             self.shared.fail(error);
