@@ -59,17 +59,18 @@ def main():
         pico = [simulator, "-S", args.picoquic]
         run(pico + [logged])
         packets = sum(log.read_text(errors="replace").count('"datagram_sent"') for log in logs.glob("*.qlog"))
-        rates = {"picoquic": []}
+        runs = {name: [] for name in ("picoquic", *args.stacks.split(","))}
         for _ in range(args.runs):
-            rates["picoquic"].append(packets / run(pico + [plain])[1])
-            for stack in args.stacks.split(","):
-                out, cpu = run([args.fathom, *COMPARE.split(), stack])
-                sent = int(re.search(r"(\d+) packets \(", out)[1])
-                rates.setdefault(stack, []).append(sent / cpu)
-    base = statistics.median(rates["picoquic"])
-    for name, of in rates.items():
-        middle = statistics.median(of)
-        print(f"{name:9} {middle:9.0f} packets per CPU second ({min(of):.0f} to {max(of):.0f}), {middle / base:.2f} of picoquic's")
+            for name, of in runs.items():
+                out, cpu = run(pico + [plain] if name == "picoquic" else [args.fathom, *COMPARE.split(), name])
+                of.append((cpu, packets if name == "picoquic" else int(re.search(r"(\d+) packets \(", out)[1])))
+    transfers = {name: statistics.median(cpu for cpu, _ in of) for name, of in runs.items()}
+    rates = {name: statistics.median(sent / cpu for cpu, sent in of) for name, of in runs.items()}
+    print("| stack | packets | packets per CPU second | of picoquic's | CPU s per transfer (least to most) | of picoquic's |\n|---|--:|--:|--:|--:|--:|")
+    for name, of in runs.items():
+        cpu = transfers[name]
+        print(f"| {name} | {of[0][1]:,} | {rates[name]:,.0f} | {rates[name] / rates['picoquic']:.2f} ", end="")
+        print(f"| {cpu:.2f} ({min(of)[0]:.2f} to {max(of)[0]:.2f}) | {cpu / transfers['picoquic']:.2f} |")
 
 
 if __name__ == "__main__":
