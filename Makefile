@@ -183,11 +183,11 @@ h2load: setup
 # Needs a quiet machine. The minimal servers get the optimisation that `fathom serve` has.
 stock: setup
 	$(CARGO) build --release --locked --features quiche
-	$(CARGO) build --release --locked -p fathom-http --example stock_quinn $(foreach \
-	  package,fathom-http h3 h3-quinn,--config profile.release.package.$(package).codegen-units=1)
+	$(CARGO) build --release --locked -p fathom-http --example stock_quinn --example stock_noq $(foreach \
+	  package,fathom-http h3 h3-quinn h3-noq,--config profile.release.package.$(package).codegen-units=1)
 	$(CARGO) build --release --locked -p fathom-quiche-stock --example stock_quiche \
 	  --config profile.release.package.fathom-quiche-stock.opt-level=3
-	for stack in quinn quiche; do python3 bench/http/beside/stock.py --fathom target/release/fathom \
+	for stack in quinn noq quiche; do python3 bench/http/beside/stock.py --fathom target/release/fathom \
 	  --stock target/release/examples/stock_$$stack --stack $$stack || exit 1; done
 
 # Tests `fathom serve` in front of nginx and a Python application: correct bytes, certificates

@@ -33,8 +33,8 @@ def start(command: list[str]) -> tuple[subprocess.Popen, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fathom", required=True)
-    parser.add_argument("--stock", required=True, help="the stock stack's server: example stock_quinn or stock_quiche")
-    parser.add_argument("--stack", default="quinn", choices=("quinn", "quiche"), help="of both servers")
+    parser.add_argument("--stock", required=True, help="the stock stack's server: example stock_quinn, stock_noq or stock_quiche")
+    parser.add_argument("--stack", default="quinn", choices=("quinn", "noq", "quiche"), help="of both servers")
     parser.add_argument("--controller", default="native:cubic", help="of fathom serve")
     parser.add_argument("-c", "--connections", type=int, default=4)
     parser.add_argument("-m", "--streams", type=int, default=4)
