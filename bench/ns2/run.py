@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs a scenario of the laboratory in ns-2 and stores the results.
 
-Reads the plan (bench/ns2/NAME.toml), expands its sweep, and runs bench/ns2/NAME.tcl with ns-2 for each combination
-and seed. The arguments of the script come from the plan alone. A field that the script cannot express is refused.
+Reads the plan (bench/ns2/NAME.toml), expands its sweep, and runs bench/ns2/flows.tcl with ns-2 for each
+combination and seed. The arguments of the script come from the plan alone. A field that the script cannot express is refused.
 Writes bench/results/ns2/NAME.json (ns-2's version, plan, script, commands) and NAME.csv (measures and counts, one run a line).
 
 Usage: run.py [NAME...] [--ns ns] [--jobs N]
@@ -100,8 +100,49 @@ def match(pattern, text):
     return found.groups()
 
 
-def common(scenario):
-    """The arguments that all scripts have, and the fields of TCP and of the network that are left."""
+def growth(controller, args):
+    """The sender's class, its rule of growth, and the arguments of Vegas."""
+    if controller == "reno":
+        return {"growth": 1}
+    if controller == "highspeed":
+        return {"growth": 8}
+    # ns-2's Vegas has a recovery of its own, which is nearest to NewReno's.
+    alpha, beta, gamma = match(r"vegas:params=ns2,alpha=(\d+),beta=(\d+),gamma=(\d+)", controller)
+    if args["agent"] != "Newreno":
+        raise Refused(f"ns-2's Vegas has one recovery; write recovery = 'newreno' with {controller}")
+    return {"agent": "Vegas", "growth": 1, "alpha": int(alpha), "beta": int(beta), "gamma": int(gamma)}
+
+
+def queue(text):
+    """The arguments of the bottleneck's queue."""
+    kind, options = match(r"([\w-]+):(.*)", text)
+    if kind == "droptail":
+        return {"queue": "DropTail", "limit": int(number(options))}
+    if kind not in ("red", "adaptive-red"):
+        raise Refused(f"ns-2's script cannot express the queue '{kind}'")
+    red = Fields("queue", dict(option.split("=") for option in options.split(",")))
+    args = {"queue": "RED", "limit": int(number(red.take("limit"))), "adaptive": int(kind == "adaptive-red")}
+    args["min"], args["max"] = number(red.take("min")), number(red.take("max"))
+    args["weight"], args["maxp"] = float(red.take("w")), float(red.take("maxp"))
+    args["wait"] = int(red.expect("wait", "on", "off") == "on")
+    args["marks"] = int(red.expect("ecn", "on", "off") == "on")
+    if kind == "red":
+        args["gentle"] = int(red.expect("gentle", "on", "off") == "on")
+    else:
+        # Adaptive RED is always gentle. The target only derives parameters, which the plan gives. ns-2 has the slope of
+        # the initial maxp, whatever the plan says.
+        args["gentle"] = 1
+        red.take("target")
+        red.take("packet")
+        red.expect("slope", "initial", "present")
+    # Both simulators can mark at any probability below max, or only up to a probability of 0.1.
+    args["markp"] = {"p": 0.1, "avg": 0}[red.expect("mark", "p", "avg")]
+    red.end()
+    return args
+
+
+def arguments(scenario):
+    """The arguments of flows.tcl."""
     top = Fields("scenario", scenario)
     top.expect("stack", "tcp")
     args = {"stop": number(top.take("stop")), "warm": number(top.take("warm-up", "0s"))}
@@ -116,11 +157,21 @@ def common(scenario):
     args["delack"] = number(tcp.take("delayed-ack"))
     args["limited"] = int(tcp.expect("limited-transmit", False, True))
     tcp.expect("counting", "acks")
+    args["ecn"] = int(tcp.expect("ecn", False, True))
+    if args["ecn"] or "ecn-retransmissions" in tcp.table:
+        # With ECN, all of ns-2's packets are ECN-capable.
+        tcp.expect("ecn-retransmissions", bool(args["ecn"]))
+    if "least-window" in tcp.table:
+        # ns-2's window falls to one segment.
+        tcp.expect("least-window", 1, 2)
+    tcp.end()
 
     network = Fields("scenario.network", top.take("network"))
     network.expect("topology", "dumbbell")
     args["rate"] = number(network.take("link"))
     args["delay"] = number(network.take("delay"))
+    args |= queue(network.take("queue"))
+    network.end()
 
     groups = top.take("traffic")
     if len(groups) != 1:
@@ -129,7 +180,7 @@ def common(scenario):
     group.take("name")
     group.expect("from", "left")
     group.expect("to", "right")
-    group.expect("controller", "reno")
+    args |= growth(group.take("controller"), args)
     flows, spread = match(r"flows:(\d+)@(\w+)", group.take("workload"))
     args["flows"], args["spread"] = int(flows), number(spread)
     # ns-2 adds 40 bytes of headers to each segment.
@@ -141,41 +192,10 @@ def common(scenario):
     access.end()
     group.end()
     top.end()
-    return args, tcp, network
-
-
-def long_flows(scenario):
-    """The arguments of long-flows.tcl."""
-    args, tcp, network = common(scenario)
-    tcp.expect("ecn", False)
-    args["limit"] = int(match(r"droptail:(\d+)p", network.take("queue"))[0])
-    tcp.end()
-    network.end()
     return args
 
 
-def ecn_flows(scenario):
-    """The arguments of ecn-flows.tcl."""
-    args, tcp, network = common(scenario)
-    args["ecn"] = int(tcp.expect("ecn", False, True))
-    # With ECN, all of ns-2's packets are ECN-capable.
-    tcp.expect("ecn-retransmissions", bool(args["ecn"]))
-    # ns-2's window falls to one segment.
-    tcp.expect("least-window", 1, 2)
-    red = Fields("queue", dict(option.split("=") for option in match(r"red:(.*)", network.take("queue"))[0].split(",")))
-    args["limit"] = int(number(red.take("limit")))
-    args["min"], args["max"] = number(red.take("min")), number(red.take("max"))
-    args["weight"], args["maxp"] = float(red.take("w")), float(red.take("maxp"))
-    for name, option in [("gentle", "gentle"), ("wait", "wait"), ("marks", "ecn")]:
-        args[name] = int(red.expect(option, "on", "off") == "on")
-    red.expect("mark", "p")
-    red.end()
-    tcp.end()
-    network.end()
-    return args
-
-
-ARGUMENTS = {"long-flows": long_flows, "ecn-flows": ecn_flows}
+NAMES = sorted(plan.stem for plan in HERE.glob("*.toml"))
 
 
 def measures(args, counts):
@@ -226,12 +246,12 @@ def cpu():
 
 def scenario(name, ns, jobs):
     before = cpu()
-    plan_file, script = HERE / f"{name}.toml", HERE / f"{name}.tcl"
+    plan_file, script = HERE / f"{name}.toml", HERE / "flows.tcl"
     text = plan_file.read_text()
     plan = tomllib.loads(text)
     first = plan.get("seed", 1)
     seeds = range(first, first + plan["seeds"])
-    cells = [(key, ARGUMENTS[name](fields)) for key, fields in combinations(plan)]
+    cells = [(key, arguments(fields)) for key, fields in combinations(plan)]
     print(f"{name}: {len(cells)} combinations with {len(seeds)} seeds in ns-2", flush=True)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         started = [(key, args, [pool.submit(run, ns, script, args, seed) for seed in seeds]) for key, args in cells]
@@ -261,15 +281,15 @@ def scenario(name, ns, jobs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", default=list(ARGUMENTS), metavar="NAME", help=f"scenarios (default: {' '.join(ARGUMENTS)})")
+    parser.add_argument("names", nargs="*", default=NAMES, metavar="NAME", help=f"scenarios (default: {' '.join(NAMES)})")
     parser.add_argument("--ns", default="ns", help="ns-2's program (default: ns)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at the same time")
     args = parser.parse_args()
     if not shutil.which(args.ns):
         sys.exit(MEND)
     for name in args.names:
-        if name not in ARGUMENTS:
-            parser.error(f"'{name}' is not a scenario; write one of {', '.join(ARGUMENTS)}")
+        if name not in NAMES:
+            parser.error(f"'{name}' is not a scenario; write one of {', '.join(NAMES)}")
         try:
             scenario(name, args.ns, args.jobs)
         except Refused as refused:

@@ -17,7 +17,7 @@
 //! - ns-2.35 uses a lower bound than 0.01 on fast links. Here, the bound is always the one of the
 //!   note.
 //! - ns-2.35 computes the gentle slope from the initial `maxp`. Here the slope starts at the
-//!   present `maxp`, so the probability has no step.
+//!   present `maxp`, so the probability has no step. `slope=initial` selects ns-2's rule.
 
 use std::fmt;
 use std::time::Duration;
@@ -138,7 +138,7 @@ impl Discipline for AdaptiveRedSpec {
     const KIND: Kind = Kind {
         name: "adaptive-red",
         short: Some("ared"),
-        example: "target=5ms,packet=1420B,min=5p,max=15p,w=0.00114,limit=441p,maxp=0.1,ecn=on,wait=on,mark=avg",
+        example: "target=5ms,packet=1420B,min=5p,max=15p,w=0.00114,limit=441p,maxp=0.1,ecn=on,wait=on,mark=avg,slope=present",
         module: Some("sch_red"),
     };
 

@@ -40,6 +40,15 @@ const LIMIT_PRODUCTS: f64 = 5.0;
 /// Smallest automatic lower threshold, in packets.
 const LEAST_MIN: f64 = 5.0;
 
+/// Probability at which the gentle slope begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slope {
+    /// The present `maxp`, so the probability has no step.
+    Present,
+    /// The initial `maxp`, as in ns-2.35.
+    Initial,
+}
+
 /// RED with automatic parameters as users write it. Thresholds are in packets; `None` means
 /// automatic.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +73,8 @@ pub struct AutomaticRed {
     pub wait: bool,
     /// Rule that decides between mark and drop.
     pub marking: Marking,
+    /// Probability at which the gentle slope begins.
+    pub slope: Slope,
 }
 
 impl Default for AutomaticRed {
@@ -81,6 +92,7 @@ impl Default for AutomaticRed {
             ecn: true,
             wait: true,
             marking: Marking::Average,
+            slope: Slope::Present,
         }
     }
 }
@@ -105,6 +117,7 @@ impl AutomaticRed {
             weight: self.weight.unwrap_or_else(|| 1.0 - math::exp(-1.0 / c)),
             max_p: self.max_p,
             gentle: true,
+            slope_from: (self.slope == Slope::Initial).then_some(self.max_p),
             ecn: self.ecn,
             wait: self.wait,
             marking: self.marking,
@@ -134,6 +147,13 @@ impl AutomaticRed {
                 "ecn" => spec.ecn = options::switch(value)?,
                 "wait" => spec.wait = options::switch(value)?,
                 "mark" => spec.marking = value.parse().map_err(|_| OptionError::Value)?,
+                "slope" => {
+                    spec.slope = match value {
+                        "present" => Slope::Present,
+                        "initial" => Slope::Initial,
+                        _ => return Err(OptionError::Value),
+                    }
+                }
                 _ => return Err(OptionError::Name),
             }
             Ok(())
@@ -164,7 +184,8 @@ impl AutomaticRed {
         Err(problem)
     }
 
-    /// Writes the options in the form that [`Self::read`] reads. Leaves out automatic parameters.
+    /// Writes the options in the form that [`Self::read`] reads. Leaves out automatic parameters,
+    /// and `slope` if it has its default, so texts from before this option stay the same.
     pub(super) fn write(&self, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{kind}:target={},packet={}B", duration_text(self.target), self.packet)?;
         write_given(f, "min", self.min, "p")?;
@@ -172,7 +193,8 @@ impl AutomaticRed {
         write_given(f, "w", self.weight, "")?;
         write_given(f, "limit", self.limit, "p")?;
         let (ecn, wait) = (on_off(self.ecn), on_off(self.wait));
-        write!(f, ",maxp={},ecn={ecn},wait={wait},mark={}", self.max_p, self.marking)
+        write!(f, ",maxp={},ecn={ecn},wait={wait},mark={}", self.max_p, self.marking)?;
+        write_given(f, "slope", (self.slope == Slope::Initial).then_some("initial"), "")
     }
 }
 

@@ -69,6 +69,8 @@ pub struct RedSpec {
     pub max_p: f64,
     /// Whether the probability rises from `max_p` to 1 between `max` and twice `max`.
     pub gentle: bool,
+    /// Probability at which this gentle slope begins, if it is not `max_p`.
+    pub slope_from: Option<f64>,
     /// Whether ECN-capable packets are marked instead of dropped, subject to `marking`.
     pub ecn: bool,
     /// Whether the next pick waits until `1/p` packets have passed (ns-2's default).
@@ -88,6 +90,7 @@ impl Default for RedSpec {
             weight: 0.002,
             max_p: 0.1,
             gentle: true,
+            slope_from: None,
             ecn: true,
             wait: false,
             marking: Marking::Average,
@@ -144,7 +147,8 @@ impl RedSpec {
         } else if average < self.max {
             self.max_p * (average - self.min) / (self.max - self.min)
         } else if self.gentle && average < 2.0 * self.max {
-            self.max_p + (1.0 - self.max_p) * (average - self.max) / self.max
+            let from = self.slope_from.unwrap_or(self.max_p);
+            from + (1.0 - from) * (average - self.max) / self.max
         } else {
             1.0
         }
@@ -383,6 +387,11 @@ mod tests {
             assert!((red.probability(average) - p).abs() < 1e-12, "{average}");
         }
         assert_eq!(RedSpec { gentle: false, ..red }.probability(50.0), 1.0);
+        // A slope of its own begins with a step, and ends at the same place.
+        let red = RedSpec { slope_from: Some(0.4), ..red };
+        for (average, p) in [(27.5, 0.05), (50.0, 0.4), (75.0, 0.7), (100.0, 1.0)] {
+            assert!((red.probability(average) - p).abs() < 1e-12, "{average}");
+        }
     }
 
     #[test]
