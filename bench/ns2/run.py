@@ -107,7 +107,7 @@ def growth(controller, args):
     if controller == "highspeed":
         return {"growth": 8}
     # ns-2's Vegas has a recovery of its own, which is nearest to NewReno's.
-    alpha, beta, gamma = match(r"vegas:params=ns2,alpha=(\d+),beta=(\d+),gamma=(\d+)", controller)
+    alpha, beta, gamma = match(r"vegas:params=ns2,alpha=(\d+),beta=(\d+),gamma=(\d+),transit=(?:window|flight)", controller)
     if args["agent"] != "Newreno":
         raise Refused(f"ns-2's Vegas has one recovery; write recovery = 'newreno' with {controller}")
     return {"agent": "Vegas", "growth": 1, "alpha": int(alpha), "beta": int(beta), "gamma": int(gamma)}
@@ -129,12 +129,14 @@ def queue(text):
     if kind == "red":
         args["gentle"] = int(red.expect("gentle", "on", "off") == "on")
     else:
-        # Adaptive RED is always gentle. The target only derives parameters, which the plan gives. ns-2 has the slope of
+        # Adaptive RED is always gentle. The target only derives parameters, which the plan gives. ns-2's slope begins at
         # the initial maxp, whatever the plan says.
         args["gentle"] = 1
         red.take("target")
         red.take("packet")
-        red.expect("slope", "initial", "present")
+        red.take("slope", "present")
+    # In ns-2, packets that find at most one waiting packet pass, whatever the plan says.
+    red.take("pass", "0p")
     # Both simulators can mark at any probability below max, or only up to a probability of 0.1.
     args["markp"] = {"p": 0.1, "avg": 0}[red.expect("mark", "p", "avg")]
     red.end()

@@ -138,7 +138,7 @@ impl Discipline for AdaptiveRedSpec {
     const KIND: Kind = Kind {
         name: "adaptive-red",
         short: Some("ared"),
-        example: "target=5ms,packet=1420B,min=5p,max=15p,w=0.00114,limit=441p,maxp=0.1,ecn=on,wait=on,mark=avg,slope=present",
+        example: "target=5ms,packet=1420B,min=5p,max=15p,w=0.00114,limit=441p,maxp=0.1,ecn=on,wait=on,mark=avg,slope=present,pass=2p",
         module: Some("sch_red"),
     };
 

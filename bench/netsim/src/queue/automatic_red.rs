@@ -75,6 +75,9 @@ pub struct AutomaticRed {
     pub marking: Marking,
     /// Probability at which the gentle slope begins.
     pub slope: Slope,
+    /// Largest queue in packets in which an arriving packet is never picked: see
+    /// [`RedSpec::pass`].
+    pub pass: Option<usize>,
 }
 
 impl Default for AutomaticRed {
@@ -93,6 +96,7 @@ impl Default for AutomaticRed {
             wait: true,
             marking: Marking::Average,
             slope: Slope::Present,
+            pass: None,
         }
     }
 }
@@ -121,6 +125,7 @@ impl AutomaticRed {
             ecn: self.ecn,
             wait: self.wait,
             marking: self.marking,
+            pass: self.pass,
         }
     }
 
@@ -154,6 +159,7 @@ impl AutomaticRed {
                         _ => return Err(OptionError::Value),
                     }
                 }
+                "pass" => spec.pass = Some(options::whole_packets(value)?),
                 _ => return Err(OptionError::Name),
             }
             Ok(())
@@ -176,6 +182,8 @@ impl AutomaticRed {
                 "needs a value of w above 0 and at most 1".into()
             } else if self.limit.is_some_and(|n| !(2..=1_000_000).contains(&n)) {
                 "needs a limit from 2p to 1000000p".into()
+            } else if self.pass.is_some_and(|n| n > 1_000) {
+                "needs a value of pass of at most 1000p".into()
             } else if !max_p.contains(&self.max_p) {
                 format!("needs a value of maxp from {} to {}", max_p.start(), max_p.end()).into()
             } else {
@@ -185,7 +193,8 @@ impl AutomaticRed {
     }
 
     /// Writes the options in the form that [`Self::read`] reads. Leaves out automatic parameters,
-    /// and `slope` if it has its default, so texts from before this option stay the same.
+    /// and `slope` and `pass` if they have their defaults, so texts from before these options stay
+    /// the same.
     pub(super) fn write(&self, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{kind}:target={},packet={}B", duration_text(self.target), self.packet)?;
         write_given(f, "min", self.min, "p")?;
@@ -194,7 +203,8 @@ impl AutomaticRed {
         write_given(f, "limit", self.limit, "p")?;
         let (ecn, wait) = (on_off(self.ecn), on_off(self.wait));
         write!(f, ",maxp={},ecn={ecn},wait={wait},mark={}", self.max_p, self.marking)?;
-        write_given(f, "slope", (self.slope == Slope::Initial).then_some("initial"), "")
+        write_given(f, "slope", (self.slope == Slope::Initial).then_some("initial"), "")?;
+        write_given(f, "pass", self.pass, "p")
     }
 }
 

@@ -69,7 +69,7 @@ impl Discipline for GentleAredSpec {
     const KIND: Kind = Kind {
         name: "gentle-ared",
         short: Some("gared"),
-        example: "target=5ms,packet=1420B,min=5p,max=15p,w=0.00114,limit=441p,maxp=0.1,ecn=on,wait=on,mark=avg,slope=present",
+        example: "target=5ms,packet=1420B,min=5p,max=15p,w=0.00114,limit=441p,maxp=0.1,ecn=on,wait=on,mark=avg,slope=present,pass=2p",
         module: None,
     };
 

@@ -159,7 +159,7 @@ mod tests {
         "red:min=5p,max=50p,limit=100p,w=0.002,maxp=0.1,gentle=on,ecn=on",
         "red:min=5p,max=50p,limit=100p,w=0.002,maxp=0.1,gentle=on,ecn=on,wait=on,mark=p",
         "adaptive-red:target=5ms,packet=1420B,maxp=0.1,ecn=on,wait=on,mark=avg",
-        "adaptive-red:target=2.5ms,packet=500B,min=6.25p,max=20p,w=0.001,limit=340p,maxp=0.02,ecn=off,wait=off,mark=p,slope=initial",
+        "adaptive-red:target=2.5ms,packet=500B,min=6.25p,max=20p,w=0.001,limit=340p,maxp=0.02,ecn=off,wait=off,mark=p,slope=initial,pass=2p",
         "gentle-ared:target=5ms,packet=1500B,min=2500p,maxp=0.001,ecn=on,wait=on,mark=avg",
         "avq:a=0.12,g=0.98,buffer=142000B,limit=100p,ecn=on",
         "codel:target=5ms,interval=100ms,limit=1000p,ecn=on",

@@ -77,6 +77,10 @@ pub struct RedSpec {
     pub wait: bool,
     /// Rule that decides between mark and drop.
     pub marking: Marking,
+    /// Largest queue in packets in which an arriving packet is never picked, whatever the average
+    /// is. In ns-2.35 it is 2 (`red.cc`, `enque`), which keeps the link busy while the average is
+    /// still high after an overload. `None`: all packets can be picked, as in the paper.
+    pub pass: Option<usize>,
 }
 
 impl Default for RedSpec {
@@ -94,12 +98,13 @@ impl Default for RedSpec {
             ecn: true,
             wait: false,
             marking: Marking::Average,
+            pass: None,
         }
     }
 }
 
 impl fmt::Display for RedSpec {
-    /// Writes `wait` and `mark` only if they differ from the default. Texts that were written
+    /// Writes `wait`, `mark` and `pass` only if they differ from the default. Texts that were written
     /// before these options existed thus stay the same.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -119,7 +124,8 @@ impl fmt::Display for RedSpec {
             "mark",
             (self.marking != Marking::Average).then_some(self.marking),
             "",
-        )
+        )?;
+        options::write_given(f, "pass", self.pass, "p")
     }
 }
 
@@ -132,6 +138,9 @@ impl RedSpec {
         }
         if !(2..=1_000_000).contains(&self.limit) {
             return Err("needs a limit from 2p to 1000000p");
+        }
+        if self.pass.is_some_and(|pass| pass >= self.limit) {
+            return Err("needs a value of pass below the limit");
         }
         let share = |x: f64| x > 0.0 && x <= 1.0;
         if !share(self.weight) || !share(self.max_p) {
@@ -245,7 +254,7 @@ impl Red {
             self.count = 0;
             return Admission::Drop;
         }
-        match self.picks() {
+        match self.picks(a.queued_packets) {
             false => Admission::Forward,
             true if self.spec.ecn && a.ecn_capable && self.spec.marks(self.average) => {
                 Admission::Mark
@@ -254,10 +263,10 @@ impl Red {
         }
     }
 
-    /// Returns whether this packet is dropped or marked.
-    fn picks(&mut self) -> bool {
+    /// Returns whether a packet that finds this many packets is dropped or marked.
+    fn picks(&mut self, queued: usize) -> bool {
         let p = self.spec.probability(self.average);
-        if p == 0.0 {
+        if p == 0.0 || self.spec.pass.is_some_and(|pass| queued <= pass) {
             self.count = 0;
             return false;
         }
@@ -278,7 +287,7 @@ impl Discipline for RedSpec {
     const KIND: Kind = Kind {
         name: "red",
         short: None,
-        example: "min=5p,max=50p,limit=100p,w=0.002,maxp=0.1,gentle=on,ecn=on,wait=off,mark=avg",
+        example: "min=5p,max=50p,limit=100p,w=0.002,maxp=0.1,gentle=on,ecn=on,wait=off,mark=avg,pass=2p",
         module: Some("sch_red"),
     };
 
@@ -295,6 +304,7 @@ impl Discipline for RedSpec {
                 "ecn" => spec.ecn = options::switch(value)?,
                 "wait" => spec.wait = options::switch(value)?,
                 "mark" => spec.marking = value.parse().map_err(|_| OptionError::Value)?,
+                "pass" => spec.pass = Some(options::whole_packets(value)?),
                 _ => return Err(OptionError::Name),
             }
             Ok(())
@@ -376,6 +386,19 @@ mod tests {
             counts[red.admit(&arrival(queued, ecn)) as usize] += 1;
         }
         counts
+    }
+
+    /// After an overload the average is high while the queue is short.
+    #[test]
+    fn red_passes_packets_that_find_a_short_queue() {
+        for (pass, queued, dropped) in [(None, 2, 100), (Some(2), 2, 0), (Some(2), 3, 100)] {
+            // The average stays above twice `max`, where every packet is dropped.
+            let spec = RedSpec { weight: 1e-9, pass, ..RedSpec::default() };
+            let mut red = Red::new(spec, Duration::from_millis(1), 7);
+            red.average = 101.0;
+            let drops = (0..100).filter(|_| red.admit(&arrival(queued, false)) == Admission::Drop);
+            assert_eq!(drops.count(), dropped, "{pass:?}, {queued}");
+        }
     }
 
     #[test]

@@ -299,7 +299,7 @@ fn stored_results_belong_to_the_current_plan() {
     for scenario in &SCENARIOS {
         let (ns2, name) = (json::<Ns2>(&scenario.results(".json")), scenario.name);
         assert!(ns2.plan == text(&scenario.plan_file()), "{name}.toml has changed; {AGAIN}");
-        let script = text(&format!("bench/ns2/flows.tcl"));
+        let script = text("bench/ns2/flows.tcl");
         assert!(ns2.script == script, "flows.tcl has changed; {AGAIN}");
         let runs = scenario.study().runs(1.0).expect("runs");
         let planned: BTreeSet<_> = runs.iter().map(|run| (key(scenario, run), run.seed)).collect();

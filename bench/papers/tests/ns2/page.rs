@@ -194,16 +194,17 @@ pub(crate) fn figure(comparison: &Comparison) -> String {
         });
         Series::of_estimates(name, points)
     };
-    let series = curves.curves.iter().flat_map(|(name, key)| {
-        [
-            curve(&format!("{name}, ns-2"), key, |(ns2, _)| ns2),
-            curve(&format!("{name}, laboratory"), key, |(_, ours)| ours),
-        ]
-    });
-    let figure = Figure {
-        x: Axis::linear("flows"),
-        y: Axis::linear(heading(curves.measure)),
-        series: series.collect(),
-    };
+    let mut series: Vec<Series> = Vec::new();
+    for (name, key) in curves.curves {
+        let ns2 = curve(&format!("{name}, ns-2"), key, |(ns2, _)| ns2);
+        assert!(!ns2.points.is_empty(), "{}: no results of {key:?}", comparison.scenario.name);
+        // Some options exist only in the laboratory.
+        if !series.iter().any(|drawn| drawn.points == ns2.points) {
+            series.push(ns2);
+        }
+        series.push(curve(&format!("{name}, laboratory"), key, |(_, ours)| ours));
+    }
+    let figure =
+        Figure { x: Axis::linear("flows"), y: Axis::linear(heading(curves.measure)), series };
     standalone(&figure).expect("curves")
 }
