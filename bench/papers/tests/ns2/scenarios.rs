@@ -138,12 +138,14 @@ pub(crate) const SCENARIOS: [Scenario; 5] = [
             Difference {
                 cause: "**Packets in transit.** With `transit=window`, the default, the \
                         laboratory's Vegas multiplies the window by the queueing delay. One \
-                        flow with an ACK per two segments then fills only 54 % of the link: \
-                        its segments travel in pairs, so the second waits for the first. With \
-                        20 packets in the window, this is half a packet in the queue, which \
-                        ns-2's formula rounds to 1 = `alpha`. ns-2 counts the packets in \
-                        flight (`transit=flight`). If an ACK ends a round and acknowledges two \
-                        packets, this count is one less, and the window grows.",
+                        flow with an ACK per two segments then fills only 54 % of the link. \
+                        ns-2 counts the packets in flight (`transit=flight`), and with this \
+                        rule the laboratory fills the link, too. If an ACK ends a round and \
+                        acknowledges two packets, ns-2's count is one less, and the window \
+                        grows. A likely reason why the window otherwise stops is that segments \
+                        travel in pairs, so the second waits for the first. With 20 packets in \
+                        the window, this is half a packet in the queue, which ns-2's formula \
+                        rounds to 1 = `alpha`.",
                 cells: &[
                     ("throughput", &["window", "2", "1"]),
                     ("throughput", &["window", "2", "2"]),
