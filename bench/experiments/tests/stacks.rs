@@ -155,7 +155,9 @@ fn ecn_marks_reduce_the_sending_rate_without_any_drop() {
 fn sdc_keeps_eight_packets_in_each_of_a_hundred_windows() {
     // SDC §3: 100 flows, RED with marks. A fair share is 100 kbps: at 50 ms, less than half a
     // packet per round trip.
-    let plan = Plan { queue: "red".into(), ..bulk("bulk:100x500kB@20ms", &["reno", "sdc"]) };
+    // The flow whose windows are traced has to last: with seed 3 it does on all stacks.
+    let plan =
+        Plan { queue: "red".into(), seed: 3, ..bulk("bulk:100x500kB@20ms", &["reno", "sdc"]) };
     let c = run(&plan);
     for stack in Stack::ALL {
         let (reno, sdc) = (pick(&c, "reno", *stack), pick(&c, "sdc", *stack));
@@ -166,7 +168,7 @@ fn sdc_keeps_eight_packets_in_each_of_a_hundred_windows() {
             .iter()
             .filter(|p| p.at > 10.0 && p.at < sdc.outcome.seconds / 2.0)
             .collect();
-        assert!(settled.len() > 10, "{}: {} points", sdc.label, settled.len());
+        assert!(settled.len() > 30, "{}: {} points", sdc.label, settled.len());
         let eight = settled.iter().filter(|p| p.window as f64 >= 8.0 * DATAGRAM).count();
         assert!(eight * 10 >= settled.len() * 9, "{}: {eight} of {}", sdc.label, settled.len());
         let holds: Vec<f64> = settled.iter().filter_map(|p| p.hold_ms).collect();
