@@ -20,6 +20,7 @@
 use crate::controller::{ControllerMetrics, Phase};
 use crate::event::{AckEvent, Cause, CongestionEvent, Start};
 use crate::hystart::{self, CSS_GROWTH_DIVISOR, Growth, HyStart};
+use crate::options::option_values;
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -65,6 +66,16 @@ pub fn cut_window(window: u64, factor: Ratio, minimum: u64) -> u64 {
     factor.of(window).max(minimum)
 }
 
+option_values! {
+    /// Effect of an early cut on the slow-start threshold.
+    pub enum Threshold {
+        /// The threshold becomes the reduced window, as after a loss.
+        Cut = "cut",
+        /// The threshold stays.
+        Keep = "keep",
+    }
+}
+
 /// A controller's window in bytes.
 #[derive(Clone, Debug)]
 pub struct Aimd {
@@ -104,6 +115,14 @@ impl State {
         self.window = window;
         self.threshold = Some(window);
         self.round = Round::default();
+    }
+
+    fn cut_early(&mut self, factor: Ratio, minimum: u64, threshold: Threshold) {
+        let before = self.threshold;
+        self.cut(factor, minimum);
+        if threshold == Threshold::Keep {
+            self.threshold = before;
+        }
     }
 }
 
@@ -319,9 +338,15 @@ impl Aimd {
     ///
     /// The cut ends slow start. The cut remains in effect if an earlier congestion event is undone.
     pub fn cut(&mut self, factor: Ratio) {
+        self.cut_early(factor, Threshold::Cut);
+    }
+
+    /// Cuts the window early like [`Aimd::cut`]. With [`Threshold::Keep`], the slow-start threshold
+    /// stays, so a window below the threshold then grows by slow start.
+    pub fn cut_early(&mut self, factor: Ratio, threshold: Threshold) {
         let minimum = self.minimum();
-        self.state.cut(factor, minimum);
-        self.undo.amend(|saved| saved.cut(factor, minimum));
+        self.state.cut_early(factor, minimum, threshold);
+        self.undo.amend(|saved| saved.cut_early(factor, minimum, threshold));
         self.early_reductions += 1;
     }
 

@@ -126,6 +126,31 @@ fn window_cut_keeps_the_minimum_and_ends_slow_start() {
 }
 
 #[test]
+fn early_cut_keeps_the_threshold_on_request() {
+    for (threshold, after, grown) in [
+        (Threshold::Cut, Some(10 * MSS), 10 * MSS + MSS / 10),
+        (Threshold::Keep, Some(20 * MSS), 11 * MSS),
+    ] {
+        let mut a = avoiding(20 * MSS);
+        a.cut_early(Ratio::HALF, threshold);
+        assert_eq!((a.window(), a.threshold(), a.metrics().early_reductions), (10 * MSS, after, 1));
+        a.grow_as_reno(MSS);
+        assert_eq!(a.window(), grown, "{threshold:?}");
+    }
+    // Before the first loss, there is no threshold to keep.
+    let mut a = aimd();
+    a.cut_early(Ratio::HALF, Threshold::Keep);
+    assert_eq!((a.window(), a.threshold(), a.in_slow_start()), (5 * MSS, None, true));
+    // The undo of a loss restores the threshold as it was before the loss.
+    let mut a = avoiding(20 * MSS);
+    a.on_congestion_event(&loss(30, 20), Ratio::HALF);
+    a.cut_early(Ratio::HALF, Threshold::Keep);
+    assert_eq!((a.window(), a.threshold()), (5 * MSS, Some(10 * MSS)));
+    assert!(a.on_spurious_congestion_event());
+    assert_eq!((a.window(), a.threshold()), (10 * MSS, Some(20 * MSS)));
+}
+
+#[test]
 fn window_cut_by_bytes_keeps_the_minimum_and_is_not_undone() {
     let mut a = avoiding(100_000);
     a.cut_by(MSS);

@@ -33,9 +33,10 @@
 //!   never confuses a retransmission with its original.
 //! - **Warm-up**: no decision is made before there are w samples. The paper does not mention this.
 //! - **Standard deviation** of the w samples themselves (divided by w, not by w - 1).
-//! - **Threshold**: a cut also sets the slow-start threshold, because the cut is "equivalent to the
-//!   TCP reaction of a loss event" (DCA §3.3). Otherwise slow start would undo the cut within a
-//!   round trip.
+//! - **Threshold** (`threshold=cut`): a cut also sets the slow-start threshold, because the cut is
+//!   "equivalent to the TCP reaction of a loss event" (DCA §3.3). DCA §4.3 names only the window;
+//!   with `keep`, slow start undoes the cut within a round trip if the window is then below the
+//!   threshold.
 //! - **Floor** (`floor=0ms`): the delay event requires a rise of one standard deviation and no
 //!   more. On a path without noise, the deviation is zero, so even the third packet sent in answer
 //!   to an ACK counts as congestion. The floor is the smallest rise of sampledRTT(x) over
@@ -47,7 +48,7 @@
 
 use std::time::Duration;
 
-use crate::aimd::Aimd;
+use crate::aimd::{Aimd, Threshold};
 use crate::algorithm::{Algorithm, Page};
 use crate::controller::ControllerMetrics;
 use crate::event::AckEvent;
@@ -131,6 +132,8 @@ rule_options! {
         /// baseline that ends a congestion epoch: the current windowAVG(w), or windowAVG(w) at the
         /// start of the epoch
         epoch: Epoch,
+        /// slow-start threshold at a cut because of delay: the reduced window, or as before
+        threshold: Threshold,
         /// smallest rise of sampledRTT(x) over windowAVG(w) that counts, in addition to one
         /// standard deviation
         floor: Duration = "0ms" in Values::Duration { min: Duration::ZERO, max: MAX_FLOOR },
@@ -269,7 +272,7 @@ impl Dca {
             delay_event(sampled, average, squares) && sampled.reaches(average, self.config.floor);
         if self.epoch.is_none() && event {
             self.epoch = Some(average);
-            window.cut(self.config.reduction.leaves());
+            window.cut_early(self.config.reduction.leaves(), self.config.threshold);
         }
     }
 }
@@ -303,7 +306,8 @@ detector computes with whole nanoseconds and without rounding.",
 gives reasons. A congestion epoch ends when the delay returns to "some baseline level", which the
 paper does not define. Here the baseline is the moving average of the RTT. This choice fits the
 paper's remark that DCA reacts to queueing above the queue that is always present. DCA does not cut
-before w samples have arrived. A cut also sets the slow-start threshold.
+before w samples have arrived. A cut also sets the slow-start threshold, unless `threshold=keep` is
+set.
 
 By default, only an ACK of more than one packet gives an RTT sample. If the peer acknowledges every
 packet separately, DCA gets no samples and behaves as Reno."#,

@@ -18,12 +18,13 @@
 //!   `loss`, they are reset with every reaction to a loss or a mark, so that the full queue before
 //!   the reaction is no longer the reference. A change of path always resets them.
 //! - **Recovery**: no decision is made, and the count of two round trips restarts afterwards.
-//! - **Slow start**: the rule also applies in slow start, where a cut ends slow start.
+//! - **Slow start**: the rule also applies in slow start, where a cut ends slow start. With
+//!   `threshold=keep`, slow start continues.
 //! - **Windows below two datagrams** do not exist (RFC 9002 §7.2).
 
 use std::time::Duration;
 
-use crate::aimd::Aimd;
+use crate::aimd::{Aimd, Threshold};
 use crate::algorithm::{Algorithm, Page};
 use crate::controller::ControllerMetrics;
 use crate::event::{AckEvent, CongestionEvent};
@@ -65,6 +66,8 @@ rule_options! {
     pub struct DualConfig {
         /// when to forget the smallest and the largest RTT, in addition to a change of path
         reset: Reset,
+        /// slow-start threshold at a cut because of delay: the reduced window, or as before
+        threshold: Threshold,
     }
 }
 
@@ -75,6 +78,7 @@ impl RuleConfig for DualConfig {
     fn rule(&self, _window: &Aimd, _now: Time) -> Dual {
         Dual {
             reset: self.reset,
+            threshold: self.threshold,
             round: RoundTrip::default(),
             rounds: 0,
             seen: None,
@@ -109,6 +113,7 @@ pub fn above_middle(rtt: Duration, seen: Range) -> bool {
 #[derive(Clone, Debug)]
 pub struct Dual {
     reset: Reset,
+    threshold: Threshold,
     round: RoundTrip,
     /// Round trips since the last decision.
     rounds: u32,
@@ -141,7 +146,7 @@ impl WindowRule for Dual {
         window.grow_as_reno(acked);
         let seen = self.sample(acks.rtt.latest);
         if !window.in_recovery() && self.due(acks) && above_middle(acks.rtt.latest, seen) {
-            window.cut(DELAY_REDUCTION);
+            window.cut_early(DELAY_REDUCTION, self.threshold);
         }
     }
 
@@ -172,7 +177,7 @@ eighth.",
     departures: "The rule is from the description in the Vegas paper. The extremes are never
 forgotten, so one long delay raises the midpoint permanently, unless `reset` is set. DUAL compares
 the RTT sample of the ACK that ends the second round trip. The rule also applies in slow start, and
-a cut ends slow start.",
+a cut ends slow start, unless `threshold=keep` is set.",
     figure: "DUAL and the scripted queue",
     to_see: "While the delay rises and while it stays at 40 ms, it is the largest delay so far. So
 every check reduces the window by an eighth. Between two checks, the window grows by two packets.

@@ -73,6 +73,14 @@ pub struct TcpSpec {
     /// segment per acknowledgement (`acks`, RFC 5681).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counting: Option<String>,
+    /// Whether a segment that is not full waits until everything before it is acknowledged (Nagle's
+    /// algorithm); `false` by default, `true` in ns-2's full TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nagle: Option<bool>,
+    /// Whether a delayed acknowledgement leaves at the next multiple of `delayed-ack`, as in ns-2's
+    /// full TCP; `false` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_ticks: Option<bool>,
 }
 
 impl TcpSpec {
@@ -96,6 +104,8 @@ impl TcpSpec {
             handshake: self.handshake.or(other.handshake),
             idle: text(|s| &s.idle),
             counting: text(|s| &s.counting),
+            nagle: self.nagle.or(other.nagle),
+            ack_ticks: self.ack_ticks.or(other.ack_ticks),
         }
     }
 
@@ -168,6 +178,8 @@ impl TcpSpec {
                 ..RtoOptions::default()
             },
             counting,
+            nagle: self.nagle.unwrap_or(false),
+            ack_ticks: self.ack_ticks.unwrap_or(false),
             ..TcpOptions::default()
         };
         Ok(TcpSettings { options, acks: AckOptions { every, max_delay } })

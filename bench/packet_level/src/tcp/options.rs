@@ -76,8 +76,8 @@ pub struct TcpOptions {
     pub initial_window: InitialWindow,
     /// Method of repairing losses.
     pub recovery: LossRecovery,
-    /// Whether the first two duplicate ACKs release a new segment each (RFC 3042 §2). With SACK
-    /// they always do (RFC 6675 §5, step 3).
+    /// Whether the first two duplicate ACKs release a new segment each (RFC 3042 §2). With SACK,
+    /// RFC 6675 §5, step 3, recommends it.
     pub limited_transmit: bool,
     /// Whether to use the timestamps option. With it, retransmissions also give RTT samples
     /// (RFC 7323 §4), and the controller gets one-way delays (Sync-TCP §3.2).
@@ -107,6 +107,12 @@ pub struct TcpOptions {
     pub idle: Option<Duration>,
     /// Amount of window growth per ACK.
     pub counting: GrowthCounting,
+    /// Whether a segment that is not full waits until all data before it are acknowledged (Nagle's
+    /// algorithm, RFC 9293 §3.7.4). A FIN in this segment waits, too, as in ns-2.
+    pub nagle: bool,
+    /// Whether a delayed ACK leaves at the next multiple of the longest delay, as with the timer of
+    /// BSD and of ns-2's full TCP, instead of after the longest delay.
+    pub ack_ticks: bool,
     /// Receiver's window in full segments: no data are sent further than this beyond the first
     /// unacknowledged byte.
     pub max_window: Option<u32>,
@@ -132,6 +138,8 @@ impl Default for TcpOptions {
             handshake: TCP_HEADER,
             idle: None,
             counting: GrowthCounting::default(),
+            nagle: false,
+            ack_ticks: false,
             max_window: None,
             restart_idle: true,
         }
@@ -156,6 +164,7 @@ impl TcpOptions {
         TcpReceiverOptions {
             every: acks.every,
             max_delay: acks.max_delay,
+            ticks: self.ack_ticks,
             sack: self.has_sack(),
             timestamps: self.timestamps,
             accurate_ecn: self.accurate_ecn,

@@ -17,6 +17,8 @@ pub struct TcpReceiverOptions {
     /// Maximum delay of an ACK; 100 ms by default, as in ns-2's full TCP. RFC 5681 §4.2 allows
     /// 500 ms.
     pub max_delay: Duration,
+    /// Whether a delayed ACK leaves at the next multiple of `max_delay`, not after `max_delay`.
+    pub ticks: bool,
     /// Whether ACKs carry SACK blocks (RFC 2018).
     pub sack: bool,
     /// Whether ACKs carry timestamps (RFC 7323 §3). The timestamps also give one-way delays
@@ -35,6 +37,7 @@ impl Default for TcpReceiverOptions {
         Self {
             every: 2,
             max_delay,
+            ticks: false,
             sack: false,
             timestamps: false,
             accurate_ecn: false,
@@ -150,8 +153,19 @@ impl TcpReceiver {
         if self.waiting >= self.options.every {
             return true;
         }
-        self.deadline = self.deadline.or(Some(now + self.options.max_delay));
+        self.deadline = self.deadline.or(Some(self.delayed(now)));
         false
+    }
+
+    /// Returns the latest time of the ACK of a segment that arrived now.
+    fn delayed(&self, now: Time) -> Time {
+        let delay = self.options.max_delay;
+        let (now_nanos, tick) = (now.as_nanos(), delay.as_nanos() as u64);
+        if self.options.ticks && tick > 0 {
+            Time::from_nanos((now_nanos / tick + 1).saturating_mul(tick))
+        } else {
+            now + delay
+        }
     }
 
     /// Inserts received bytes. Returns true if they were the next expected bytes.
@@ -231,6 +245,18 @@ mod tests {
 
     fn at(ms: u64) -> Time {
         Time::from_millis(ms)
+    }
+
+    /// ns-2's full TCP (tcp-full.cc, delay_sndtimer): the timer expires at multiples of its interval.
+    #[test]
+    fn delayed_ack_leaves_at_the_next_tick() {
+        for (ticks, arrives, leaves) in
+            [(false, 130, 230), (true, 130, 200), (true, 199, 200), (true, 200, 300)]
+        {
+            let mut r = TcpReceiver::new(TcpReceiverOptions { ticks, ..Default::default() });
+            assert!(!r.on_segment(at(arrives), &segment(0, arrives), false));
+            assert_eq!(r.timeout(), Some(at(leaves)), "{arrives}");
+        }
     }
 
     /// Segment `n` of 1000 bytes, sent 10 ms before it arrives.

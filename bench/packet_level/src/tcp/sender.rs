@@ -335,10 +335,11 @@ impl TcpSender {
             .max_window
             .map_or(u64::MAX, |n| u64::from(n) * u64::from(self.options.smss()));
         let idle = self.pending == 0 && self.fin != Fin::Owed;
-        let none = idle || ahead + u64::from(full) > most;
+        let small = self.options.nagle && self.pending < u64::from(full) && ahead > 0;
+        let none = idle || small || ahead + u64::from(full) > most;
         // A sender that waits for pacing is not application-limited.
         self.app_limited = !congested && none;
-        if congested {
+        if congested || self.waits_for_third_duplicate() {
             return None;
         }
         if !none {
@@ -362,6 +363,15 @@ impl TcpSender {
         let extra = !self.options.has_sack() && self.options.limited_transmit;
         let first = self.recovery == Recovery::Open && self.duplicates < DUPLICATE_THRESHOLD;
         if extra && first { self.duplicates } else { 0 }
+    }
+
+    /// Returns whether new data has to wait for the third duplicate ACK. With SACK, duplicate ACKs
+    /// make room in the window, which is used with limited transmit only (RFC 6675 §5, step 3).
+    fn waits_for_third_duplicate(&self) -> bool {
+        self.options.has_sack()
+            && !self.options.limited_transmit
+            && self.recovery == Recovery::Open
+            && self.duplicates > 0
     }
 
     /// Caps the window after an idle time (RFC 5681 §4.1).

@@ -13,8 +13,9 @@
 //!   window alone, also below the threshold. This reading is the default: Sync-TCP §3.4 compares
 //!   the growth of its 50 % row to slow start. `reno` leaves slow start to Reno until a loss or a
 //!   mark ends it.
-//! - **Threshold**: an early cut sets the slow-start threshold to the new window. Otherwise the
-//!   next level verdict would return to slow start.
+//! - **Threshold** (`threshold=cut`): an early cut sets the slow-start threshold to the new window.
+//!   With `keep`, the next level verdict returns to slow start if the window is below the
+//!   threshold. The paper does not mention the threshold.
 //! - **Equal medians**: Sync-TCP §3.3 considers only m0 < m2 and m0 > m2. Equal medians leave the
 //!   window to Reno.
 //! - **Borders**: a delay of exactly 25, 50 or 75 % belongs to the higher region. If the largest
@@ -143,7 +144,7 @@ impl SyncTcp {
         if held || reno || self.cut_this_round(acks) {
             return;
         }
-        window.cut(factor);
+        window.cut_early(factor, self.config.threshold);
         self.last_cut = Some(acks.now);
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::aimd::Aimd;
+use crate::aimd::{Aimd, Threshold};
 use crate::algorithm::{Algorithm, Page};
 use crate::capabilities::Capabilities;
 use crate::options::{Values, option_values};
@@ -118,6 +118,8 @@ rule_options! {
         /// how often verdicts may cut the window: every time (after three ACKs), or at most once
         /// per round trip
         pub(super) cut: Cut,
+        /// slow-start threshold at a cut because of delay: the reduced window, or as before
+        pub(super) threshold: Threshold,
         /// trust in the peer's delay reports: limited never lets the window exceed Reno's since the
         /// last loss; full has no limit, as in the paper
         pub(super) trust: Trust,
@@ -154,7 +156,7 @@ faster, hold the window, or cut it by 10, 25 or 50 %.",
     departures: "The verdicts also control slow start, unless `slow-start=reno` is set. During
 fast recovery, verdicts are ignored unless `recovery=steer` is set. `sync` never forgets the
 smallest and the largest delay, unless `reset` is set. An early cut also sets the slow-start
-threshold. `sync` needs one-way delays that the peer reports. If the peer does not report them, use
+threshold, unless `threshold=keep` is set. `sync` needs one-way delays that the peer reports. If the peer does not report them, use
 `signal=rtt` or `signal=either`.
 
 By default, the window never exceeds the window that Reno would have reached since the last loss.

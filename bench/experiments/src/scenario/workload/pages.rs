@@ -6,7 +6,9 @@ use fathom_traffic::{PageShape, RateOutOfRange, Visit};
 
 use super::model::{Form, Model, OwnFields, Work};
 use super::request::in_period;
-use super::syntax::{parse_bytes, parse_part, parse_period, resumes, set_resumption};
+use super::syntax::{
+    parse_bytes, parse_part, parse_per_second, parse_period, resumes, set_resumption,
+};
 use super::{Browsing, Period, Request, Requests, Source, WebLoad};
 use crate::scenario::{ResponseKind, Resumption};
 
@@ -54,13 +56,7 @@ fn read(whole: &str, rest: &str) -> Result<Pages, Invalid> {
     };
     let load = match parse_part(rest) {
         Some(load) => load?,
-        None => {
-            let views =
-                rest.trim().strip_suffix("/s").and_then(|views| views.trim().parse::<f64>().ok());
-            WebLoad::Connections(
-                views.filter(|views| (0.001..=10_000.0).contains(views)).ok_or_else(help)?,
-            )
-        }
+        None => parse_per_second(rest).ok_or_else(help)?,
     };
     let resumption = Resumption::default();
     Ok(Pages { load, shape, period, priorities: true, in_flight: IN_FLIGHT, resumption })

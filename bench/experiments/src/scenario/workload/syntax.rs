@@ -44,6 +44,12 @@ pub(super) fn parse_part(text: &str) -> Option<Result<WebLoad, Invalid>> {
     Some(part.and_then(|part| Ok(WebLoad::Computed { part, of: parse_rate(of.trim())? })))
 }
 
+/// Parses `2/s`; `None` if the text is not a rate between 0.001 and 10,000 per second.
+pub(super) fn parse_per_second(text: &str) -> Option<WebLoad> {
+    let rate = text.trim().strip_suffix("/s")?.trim().parse::<f64>().ok()?;
+    (0.001..=10_000.0).contains(&rate).then_some(WebLoad::Connections(rate))
+}
+
 /// Sets an option of a workload whose connections can resume sessions.
 pub(super) fn set_resumption(
     resumption: &mut Resumption,

@@ -5,14 +5,15 @@ use fathom_traffic::{Arrivals, Options, PackMime, RateOutOfRange, WebRequest};
 
 use super::model::{Form, Model, OwnFields, Work};
 use super::request::in_period;
-use super::syntax::{parse_part, parse_period, resumes, set_resumption};
+use super::syntax::{parse_part, parse_per_second, parse_period, resumes, set_resumption};
 use super::{Period, Request, Requests, Source, WebLoad, not_a_workload};
 use crate::scenario::{ResponseKind, Resumption};
 
 /// Bytes of a web connection on the wire. This laboratory measured 9 Mbps with 87.2 connections per
 /// second (README).
 const BYTES_PER_CONNECTION: f64 = 12_900.0;
-const EXAMPLES: &[&str] = &["web:90% of 10Mbps", "web:95% of 10Mbps from 200s to 400s"];
+const EXAMPLES: &[&str] =
+    &["web:90% of 10Mbps", "web:110/s", "web:95% of 10Mbps from 200s to 400s"];
 
 pub(super) const FORMS: &[Form<Web>] = &[Form { name: "web", read, examples: EXAMPLES }];
 
@@ -33,8 +34,12 @@ pub struct Web {
 
 fn read(whole: &str, rest: &str) -> Result<Web, Invalid> {
     let (rest, period) = parse_period(whole, rest)?;
+    let load = match parse_part(rest) {
+        Some(load) => load?,
+        None => parse_per_second(rest).ok_or_else(|| not_a_workload(whole, EXAMPLES))?,
+    };
     Ok(Web {
-        load: parse_part(rest).ok_or_else(|| not_a_workload(whole, EXAMPLES))??,
+        load,
         server_delay: false,
         arrivals: Arrivals::Packmime,
         period,

@@ -29,23 +29,24 @@ fn two_duplicate_acks_trigger_no_retransmission() {
     assert_eq!((p.s.duplicates, p.times_of(0)), (2, vec![100]));
 }
 
-/// RFC 3042 §2: after two losses among four segments, only two duplicate ACKs arrive. The two ACKs
-/// release two new segments, which cause the third duplicate ACK.
+/// RFC 3042 §2 and RFC 6675 §5, step 3: after two losses among four segments, only two duplicate
+/// ACKs arrive. The two ACKs release two new segments, which cause the third duplicate ACK.
 #[test]
 fn limited_transmit_is_configurable() {
-    for (limited_transmit, expected) in
-        [(true, vec![(200, 4), (200, 5), (300, 0)]), (false, vec![(1_100, 0)])]
-    {
-        let (initial_window, rto) = (InitialWindow::Segments(4), RtoOptions::default());
-        let o =
-            TcpOptions { limited_transmit, initial_window, rto, ..options(LossRecovery::NewReno) };
-        let mut p = Path::new(reno(), o, 1, &[(0, 1), (1, 1)]);
-        p.s.offer(100_000);
-        p.run(1_150);
-        let after: Vec<_> =
-            p.sent.iter().copied().filter(|(t, _)| *t > 100).take(expected.len()).collect();
-        assert_eq!(after, expected);
-        assert_eq!(p.s.counts().timeouts, u64::from(!limited_transmit));
+    for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
+        for (limited_transmit, expected) in
+            [(true, vec![(200, 4), (200, 5), (300, 0)]), (false, vec![(1_100, 0)])]
+        {
+            let (initial_window, rto) = (InitialWindow::Segments(4), RtoOptions::default());
+            let o = TcpOptions { limited_transmit, initial_window, rto, ..options(recovery) };
+            let mut p = Path::new(reno(), o, 1, &[(0, 1), (1, 1)]);
+            p.s.offer(100_000);
+            p.run(1_150);
+            let after: Vec<_> =
+                p.sent.iter().copied().filter(|(t, _)| *t > 100).take(expected.len()).collect();
+            assert_eq!(after, expected, "{recovery:?}");
+            assert_eq!(p.s.counts().timeouts, u64::from(!limited_transmit));
+        }
     }
 }
 
@@ -159,4 +160,21 @@ fn reno_times_out_on_the_second_loss_of_a_window() {
         (p.s.counts().fast_recoveries, p.s.counts().timeouts, p.s.counts().retransmitted),
         (1, 0, 1)
     );
+}
+
+/// RFC 9293 §3.7.4: with Nagle's algorithm, a small segment waits for the ACK of everything before
+/// it, and a small segment with nothing before it leaves at once.
+#[test]
+fn nagle_delays_the_last_small_segment() {
+    for (nagle, last) in [(false, 100), (true, 200)] {
+        let o = TcpOptions { nagle, ..options(LossRecovery::NewReno) };
+        let mut p = Path::new(reno(), o, 1, &[]);
+        p.s.offer(2_500);
+        p.run(1_000);
+        assert_eq!(p.sent, [(0, -1), (100, 0), (100, 1), (last, 2)]);
+        let mut p = Path::new(reno(), o, 1, &[]);
+        p.s.offer(500);
+        p.run(1_000);
+        assert_eq!(p.sent, [(0, -1), (100, 0)]);
+    }
 }
