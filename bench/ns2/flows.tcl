@@ -6,42 +6,34 @@
 #   flows spread  number of flows, and the seconds over which their starts are spread evenly
 #   agent sink    classes of the sender and the receiver, such as Newreno and TCPSink/DelAck
 #   segment       bytes of data per segment; ns-2 adds 40 bytes of headers
+#   window        largest window in segments
 #   iw minrto rto0 limited   first window, timers in seconds, limited transmit (0 or 1)
 #   growth        windowOption_: 1 for Reno, 8 for HighSpeed TCP
 #   delack ecn    seconds until a delayed ACK; ECN-capable data (0 or 1)
 #   rate delay    bottleneck: bit/s, seconds
 #   queue limit   DropTail or RED; packets. DropTail's limit includes the packet in transmission
 #   access low high          access links: bit/s, and the range of their delays in seconds
+#   starved       count starved flows in windows of 1 and 10 s (0 or 1)
 #   warm stop     seconds
-# With RED:
-#   min max weight maxp      packets, packets, weight, probability
-#   gentle wait marks        0 or 1
-#   markp         probability up to which packets are marked; 0: any, while the average is below max
-#   adaptive      Adaptive RED (0 or 1)
-# With the agent Vegas:
+# With RED, the arguments of common.tcl. With the agent Vegas:
 #   alpha beta gamma         packets
-set names {seed flows spread agent sink segment iw minrto rto0 limited growth delack ecn rate delay queue limit access low high warm stop}
+source common.tcl
 foreach {name value} $argv { set o($name) $value }
-if {[info exists o(queue)] && $o(queue) == "RED"} { lappend names min max weight maxp gentle wait marks markp adaptive }
+set names {seed flows spread agent sink segment window iw minrto rto0 limited growth delack ecn rate delay queue limit access low high starved warm stop}
 if {[info exists o(agent)] && $o(agent) == "Vegas"} { lappend names alpha beta gamma }
-foreach name $names {
-  if {![info exists o($name)]} { puts stderr "argument '$name' is missing"; exit 2 }
-}
-foreach name [array names o] {
-  if {[lsearch $names $name] < 0} { puts stderr "unknown argument '$name'"; exit 2 }
-}
+check_arguments [concat $names [red_names]]
 
 set ns [new Simulator]
 # RED takes its random numbers from the default generator.
-set random [new RNG]
-for {set i 1} {$i < $o(seed)} {incr i} { $random next-substream; $defaultRNG next-substream }
+set random [generator]
+for {set i 1} {$i < $o(seed)} {incr i} { $defaultRNG next-substream }
 # With ECN, no counter has all timeouts, so awk counts their events.
 set events [open [list | awk "/TIMEOUT/ && \$2 >= $o(warm) {n++} END {print n + 0}"] r+]
 $ns eventtrace-all $events
 
 Agent/TCP set packetSize_ $o(segment)
 Agent/TCP set windowInit_ $o(iw)
-Agent/TCP set window_ 10000
+Agent/TCP set window_ $o(window)
 Agent/TCP set windowOption_ $o(growth)
 Agent/TCP set minrto_ $o(minrto)
 Agent/TCP set rtxcur_init_ $o(rto0)
@@ -59,14 +51,7 @@ Queue set limit_ 100000
 
 set left [$ns node]
 set right [$ns node]
-if {$o(queue) == "RED"} {
-  # ns-2's queue does not include the packet in transmission, here and in RED's average.
-  foreach {name value} [list bytes_ false queue_in_bytes_ false thresh_ $o(min) maxthresh_ $o(max) \
-      q_weight_ $o(weight) linterm_ [expr 1 / $o(maxp)] gentle_ $o(gentle) wait_ $o(wait) \
-      setbit_ $o(marks) use_mark_p_ [expr $o(markp) > 0] mark_p_ $o(markp) adaptive_ $o(adaptive)] {
-    Queue/RED set $name $value
-  }
-}
+configure_red
 $ns simplex-link $left $right $o(rate) $o(delay) $o(queue)
 $ns simplex-link $right $left $o(rate) $o(delay) DropTail
 $ns queue-limit $left $right $o(limit)
@@ -81,6 +66,7 @@ for {set i 0} {$i < $o(flows)} {incr i} {
   $ns attach-agent $from $tcp
   $ns attach-agent $to $sink
   $ns connect $tcp $sink
+  $tcp set fid_ $i
   set ftp [new Application/FTP]
   $ftp attach-agent $tcp
   $ns at [expr $o(spread) * $i / double($o(flows))] "$ftp start"
@@ -88,6 +74,39 @@ for {set i 0} {$i < $o(flows)} {incr i} {
 
 set monitor [$ns monitor-queue $left $right ""]
 set waiting [$monitor get-pkts-integrator]
+
+# Windows in which the number of starved flows is counted, in seconds.
+set windows [expr {$o(starved) ? {1 10} : {}}]
+foreach window $windows { set starved($window) 0; set shares($window) 0 }
+if {$o(starved)} {
+  set flows [$ns makeflowmon Fid]
+  $ns attach-fmon [$ns link $left $right] $flows
+}
+
+# Returns the bytes of a flow that crossed the bottleneck.
+proc crossed {flow} {
+  global flows
+  set found [[$flows classifier] lookup auto 0 0 $flow]
+  if {$found == ""} { return 0 }
+  return [$found set bdepartures_]
+}
+
+# Counts the flows that got less than 5 % of their share of the link in the window that ends now.
+# Repeats until the end.
+proc count_starved {window} {
+  global o ns starved shares last
+  set share [expr $window * $o(rate) / 8 / $o(flows)]
+  for {set i 0} {$i < $o(flows)} {incr i} {
+    set now [crossed $i]
+    if {[info exists last($window,$i)]} {
+      incr shares($window)
+      if {$now - $last($window,$i) < 0.05 * $share} { incr starved($window) }
+    }
+    set last($window,$i) $now
+  }
+  $ns at [expr [$ns now] + $window] "count_starved $window"
+}
+foreach window $windows { $ns at $o(warm) "count_starved $window" }
 
 # Returns the counts since the start: packets that arrived, packets dropped, bytes sent, and packets
 # waiting times seconds.
@@ -98,13 +117,15 @@ proc counts {} {
 }
 
 $ns at $o(warm) { set before [counts] }
-$ns at $o(stop) {
+# The last window ends before the end of the run.
+$ns at [expr $o(stop) + 1e-6] {
   set line {}
   foreach name {arrived dropped bytes waiting_packet_seconds} old $before new [counts] {
     lappend line "$name=[expr $new - $old]"
   }
   close $events write
   lappend line "timeouts=[gets $events]"
+  foreach window $windows { lappend line "starved_$window=$starved($window)" "shares_$window=$shares($window)" }
   puts [join $line " "]
   exit 0
 }

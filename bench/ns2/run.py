@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a scenario of the laboratory in ns-2 and stores the results.
 
-Reads the plan (bench/ns2/NAME.toml), expands its sweep, and runs bench/ns2/flows.tcl with ns-2 for each
+Reads the plan (bench/ns2/NAME.toml), expands its sweep, and runs bench/ns2/flows.tcl or web.tcl with ns-2 for each
 combination and seed. The arguments of the script come from the plan alone. A field that the script cannot express is refused.
 Writes bench/results/ns2/NAME.json (ns-2's version, plan, script, commands) and NAME.csv (measures and counts, one run a line).
 
@@ -17,8 +17,10 @@ import pathlib
 import re
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
+import tempfile
 
 try:
     import tomllib
@@ -122,18 +124,22 @@ def queue(text):
         raise Refused(f"ns-2's script cannot express the queue '{kind}'")
     red = Fields("queue", dict(option.split("=") for option in options.split(",")))
     args = {"queue": "RED", "limit": int(number(red.take("limit"))), "adaptive": int(kind == "adaptive-red")}
-    args["min"], args["max"] = number(red.take("min")), number(red.take("max"))
-    args["weight"], args["maxp"] = float(red.take("w")), float(red.take("maxp"))
+    if "min" in red.table:
+        args["min"], args["max"], args["weight"] = number(red.take("min")), number(red.take("max")), float(red.take("w"))
+        # The target only derives parameters, which the plan gives.
+        red.take("target", "")
+        red.take("packet", "")
+    else:
+        # Both simulators derive thresholds and weight from the target and the packet size.
+        args["target"], args["mean"] = number(red.take("target")), int(red.take("packet").removesuffix("B"))
+    args["maxp"] = float(red.take("maxp", "0.1"))
     args["wait"] = int(red.expect("wait", "on", "off") == "on")
     args["marks"] = int(red.expect("ecn", "on", "off") == "on")
     if kind == "red":
         args["gentle"] = int(red.expect("gentle", "on", "off") == "on")
     else:
-        # Adaptive RED is always gentle. The target only derives parameters, which the plan gives. ns-2's slope begins at
-        # the initial maxp, whatever the plan says.
+        # Adaptive RED is always gentle. ns-2's slope begins at the initial maxp, whatever the plan says.
         args["gentle"] = 1
-        red.take("target")
-        red.take("packet")
         red.take("slope", "present")
     # In ns-2, packets that find at most one waiting packet pass, whatever the plan says.
     red.take("pass", "0p")
@@ -143,30 +149,42 @@ def queue(text):
     return args
 
 
+def tcp(table, args):
+    """The arguments of TCP that all scripts have."""
+    args["iw"] = int(number(table.take("initial-window")))
+    args["minrto"] = number(table.take("min-rto"))
+    args["rto0"] = number(table.take("initial-rto"))
+    args["delack"] = number(table.take("delayed-ack"))
+    table.expect("counting", "acks")
+    args["ecn"] = int(table.expect("ecn", False, True))
+    if args["ecn"] or "ecn-retransmissions" in table.table:
+        # With ECN, all of ns-2's packets are ECN-capable.
+        table.expect("ecn-retransmissions", bool(args["ecn"]))
+    if "least-window" in table.table:
+        # ns-2's window falls to one segment.
+        table.expect("least-window", 1, 2)
+
+
 def arguments(scenario):
-    """The arguments of flows.tcl."""
+    """The script and its arguments."""
     top = Fields("scenario", scenario)
     top.expect("stack", "tcp")
+    if any(group["workload"].startswith("web:") for group in scenario["traffic"]):
+        return "web.tcl", web(top)
+    return "flows.tcl", flows(top)
+
+
+def flows(top):
+    """The arguments of flows.tcl."""
     args = {"stop": number(top.take("stop")), "warm": number(top.take("warm-up", "0s"))}
 
-    tcp = Fields("scenario.tcp", top.take("tcp"))
-    recovery = tcp.expect("recovery", "reno", "newreno", "sack")
+    table = Fields("scenario.tcp", top.take("tcp"))
+    recovery = table.expect("recovery", "reno", "newreno", "sack")
     args["agent"] = {"reno": "Reno", "newreno": "Newreno", "sack": "Sack1"}[recovery]
-    args["sink"] = ("TCPSink/Sack1" if recovery == "sack" else "TCPSink") + ("" if tcp.expect("ack-every", 1, 2) == 1 else "/DelAck")
-    args["iw"] = int(number(tcp.take("initial-window")))
-    args["minrto"] = number(tcp.take("min-rto"))
-    args["rto0"] = number(tcp.take("initial-rto"))
-    args["delack"] = number(tcp.take("delayed-ack"))
-    args["limited"] = int(tcp.expect("limited-transmit", False, True))
-    tcp.expect("counting", "acks")
-    args["ecn"] = int(tcp.expect("ecn", False, True))
-    if args["ecn"] or "ecn-retransmissions" in tcp.table:
-        # With ECN, all of ns-2's packets are ECN-capable.
-        tcp.expect("ecn-retransmissions", bool(args["ecn"]))
-    if "least-window" in tcp.table:
-        # ns-2's window falls to one segment.
-        tcp.expect("least-window", 1, 2)
-    tcp.end()
+    args["sink"] = ("TCPSink/Sack1" if recovery == "sack" else "TCPSink") + ("" if table.expect("ack-every", 1, 2) == 1 else "/DelAck")
+    args["limited"] = int(table.expect("limited-transmit", False, True))
+    tcp(table, args)
+    table.end()
 
     network = Fields("scenario.network", top.take("network"))
     network.expect("topology", "dumbbell")
@@ -174,6 +192,11 @@ def arguments(scenario):
     args["delay"] = number(network.take("delay"))
     args |= queue(network.take("queue"))
     network.end()
+
+    # Starved flows are counted on the link whose shares the laboratory keeps.
+    keep = Fields("scenario.keep", top.take("keep", {}))
+    args["starved"] = int(keep.take("shares", "") == "left-right")
+    keep.end()
 
     groups = top.take("traffic")
     if len(groups) != 1:
@@ -183,13 +206,14 @@ def arguments(scenario):
     group.expect("from", "left")
     group.expect("to", "right")
     args |= growth(group.take("controller"), args)
-    flows, spread = match(r"flows:(\d+)@(\w+)", group.take("workload"))
-    args["flows"], args["spread"] = int(flows), number(spread)
+    count, spread = match(r"flows:(\d+)@(\w+)", group.take("workload"))
+    args["flows"], args["spread"] = int(count), number(spread)
+    args["window"] = int(number(group.take("max-window", "10000p")))
     # ns-2 adds 40 bytes of headers to each segment.
     args["segment"] = group.take("packet") - 40
     access = Fields("access", group.take("access"))
     rate, shared = match(r"(\w+?)(/flows)?", access.take("rate"))
-    args["access"] = number(rate) / (int(flows) if shared else 1)
+    args["access"] = number(rate) / (int(count) if shared else 1)
     args["low"], args["high"] = map(number, match(r"([\w.]+?)\.\.([\w.]+)", access.take("delay")))
     access.end()
     group.end()
@@ -197,20 +221,79 @@ def arguments(scenario):
     return args
 
 
+def web(top):
+    """The arguments of web.tcl."""
+    (responses,) = match(r"(\d+) responses", top.take("stop"))
+    args = {"responses": int(responses)}
+
+    table = Fields("scenario.tcp", top.take("tcp"))
+    args["agent"] = {"reno": "Reno", "sack": "Sack"}[table.expect("recovery", "reno", "sack")]
+    # ns-2's two-way TCP acknowledges every second segment and has no limited transmit. Its delayed ACKs leave at multiples
+    # of the longest delay.
+    table.expect("limited-transmit", False)
+    table.expect("ack-ticks", True)
+    args["nagle"] = int(table.expect("nagle", False, True))
+    tcp(table, args)
+    table.end()
+
+    network = Fields("scenario.network", top.take("network"))
+    network.expect("topology", "parking-lot")
+    args["link"] = number(network.take("link"))
+    args |= queue(network.take("queue"))
+    network.end()
+
+    groups = top.take("traffic")
+    for group, ends in zip(groups, [("r0", "r5"), ("r5", "r0")], strict=True):
+        group = Fields("scenario.traffic", group)
+        group.take("name")
+        group.expect("from", ends[0])
+        group.expect("to", ends[1])
+        group.expect("controller", "reno")
+        args["rate"] = float(match(r"web:([\d.]+)/s", group.take("workload"))[0])
+        args["window"] = int(number(group.take("max-window")))
+        group.take("counted", ends[0] == "r0")
+        group.end()
+    # The laboratory's packets have 1420 bytes, of which 40 are headers.
+    args["segment"] = 1380
+    top.end()
+    return args
+
+
 NAMES = sorted(plan.stem for plan in HERE.glob("*.toml"))
+
+
+# Times of responses whose cumulative fraction is stored, in milliseconds: the range of the Sync-TCP paper's figures.
+TIMES = range(100, 1500, 100)
 
 
 def measures(args, counts):
     """The measures of a run, as the laboratory defines them."""
-    seconds = args["stop"] - args["warm"]
+    seconds = counts["seconds"] if "seconds" in counts else args["stop"] - args["warm"]
     bps = counts["bytes"] * 8 / seconds
     # ns-2 counts the packets that wait. The laboratory also counts the packet in transmission, which exists while the link is busy.
-    queue = counts["waiting_packet_seconds"] / seconds + bps / args["rate"]
-    return {
+    queue = counts["waiting_packet_seconds"] / seconds + bps / args.get("link", args["rate"])
+    result = {
         "throughput_mbps": round(bps / 1e6, 4),
         "drops_percent": round(100 * counts["dropped"] / counts["arrived"], 4),
         "queue_packets": round(queue, 3),
-        "timeouts_per_flow": round(counts["timeouts"] / args["flows"], 3),
+    }
+    if "timeouts" in counts:
+        result["timeouts_per_flow"] = round(counts["timeouts"] / args["flows"], 3)
+    if args.get("starved"):
+        for window in (1, 10):
+            result[f"starved_{window}s_percent"] = round(100 * counts[f"starved_{window}"] / counts[f"shares_{window}"], 3)
+    return result
+
+
+def responses(file):
+    """The measures of the responses that PackMime wrote: time, sizes of request and response, response time in ms."""
+    rows = [(int(fields[2]), float(fields[3])) for fields in map(str.split, file.read_text().splitlines()) if len(fields) >= 4]
+    times = sorted(time for _, time in rows)
+    return {
+        "median_ms": round(statistics.median(times), 1),
+        "mean_ms": round(statistics.fmean(times), 1),
+        "size_bytes": round(statistics.fmean(size for size, _ in rows), 1),
+        **{f"within_{limit}ms": round(sum(time <= limit for time in times) / len(times), 4) for limit in TIMES},
     }
 
 
@@ -222,13 +305,17 @@ def words(args, seed):
 
 def run(ns, script, args, seed):
     """One run: its measures and counts."""
-    done = subprocess.run([ns, script.name, *words(args, seed)], cwd=script.parent, capture_output=True, text=True)
-    line = done.stdout.strip().split("\n")[-1]
-    if done.returncode != 0 or "timeouts=" not in line:
-        sys.exit(f"ns {script.name} {' '.join(words(args, seed))} failed: {done.stderr.strip() or done.stdout.strip()}")
-    counts = {name: float(value) for name, value in (pair.split("=") for pair in line.split())}
-    rounded = {name: round(value, 3) if name == "waiting_packet_seconds" else int(value) for name, value in counts.items()}
-    return measures(args, counts) | rounded
+    with tempfile.TemporaryDirectory() as folder:
+        times = pathlib.Path(folder) / "times"
+        command = [ns, script, *words(args, seed), *(["times", str(times)] if script == "web.tcl" else [])]
+        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
+        line = done.stdout.strip().split("\n")[-1]
+        if done.returncode != 0 or "arrived=" not in line:
+            sys.exit(f"{' '.join(command)} failed: {done.stderr.strip() or done.stdout.strip()}")
+        counts = {name: float(value) for name, value in (pair.split("=") for pair in line.split())}
+        answered = responses(times) if script == "web.tcl" else {}
+    rounded = {name: round(value, 3) if name in ("waiting_packet_seconds", "seconds") else int(value) for name, value in counts.items()}
+    return measures(args, counts) | answered | rounded
 
 
 def version(ns):
@@ -248,19 +335,20 @@ def cpu():
 
 def scenario(name, ns, jobs):
     before = cpu()
-    plan_file, script = HERE / f"{name}.toml", HERE / "flows.tcl"
+    plan_file = HERE / f"{name}.toml"
     text = plan_file.read_text()
     plan = tomllib.loads(text)
     first = plan.get("seed", 1)
     seeds = range(first, first + plan["seeds"])
-    cells = [(key, arguments(fields)) for key, fields in combinations(plan)]
+    cells = [(key, *arguments(fields)) for key, fields in combinations(plan)]
+    (script,) = {script for _, script, _ in cells}
     print(f"{name}: {len(cells)} combinations with {len(seeds)} seeds in ns-2", flush=True)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        started = [(key, args, [pool.submit(run, ns, script, args, seed) for seed in seeds]) for key, args in cells]
+        started = [(key, args, [pool.submit(run, ns, script, args, seed) for seed in seeds]) for key, _, args in cells]
         commands, rows = [], []
         for done, (key, args, futures) in enumerate(started, 1):
             runs = [future.result() for future in futures]
-            commands.append({"key": key, "command": " ".join(["ns", script.name, *words(args, "SEED")])})
+            commands.append({"key": key, "command": " ".join(["ns", script, *words(args, "SEED")])})
             rows += [key | {"seed": seed} | of for seed, of in zip(seeds, runs)]
             means = ", ".join(f"{name} {sum(of[name] for of in runs) / len(runs):.3f}" for name in measures(args, runs[0]))
             print(f"  {done}/{len(cells)} {', '.join(f'{axis}={value}' for axis, value in key.items())}: {means}", flush=True)
@@ -269,7 +357,7 @@ def scenario(name, ns, jobs):
         "simulator": version(ns),
         "cpu_seconds": round(used, 1),
         "plan": text,
-        "script": script.read_text(),
+        "script": (HERE / "common.tcl").read_text() + (HERE / script).read_text(),
         "commands": commands,
     }
     RESULTS.mkdir(parents=True, exist_ok=True)

@@ -17,9 +17,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fathom_experiments::scenario::Outcome;
+use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use fathom_experiments::study::{RunOptions, Study, StudyRun, run_study};
-use fathom_metrics::{Estimate, round};
+use fathom_metrics::{Distribution, Estimate, round};
 use serde::Deserialize;
 
 mod page;
@@ -31,15 +31,96 @@ const TOLERANCES: &str = "bench/ns2/tolerances.json";
 const PAGE: &str = "docs/ns2.md";
 const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test ns2";
 const AGAIN: &str = "repeat the runs: make ns2";
-/// Name and link of each scenario's group and bottleneck.
-const GROUP: &str = "flows";
-const LINK: &str = "left-right";
-/// Measures as `tolerances.json` names them, their columns in CSV files, and their headings.
-const MEASURES: [(&str, &str, &str); 4] = [
-    ("throughput", "throughput_mbps", "throughput in Mbps"),
-    ("drops", "drops_percent", "drops in %"),
-    ("queue", "queue_packets", "mean queue in packets"),
-    ("timeouts", "timeouts_per_flow", "timeouts per flow"),
+
+/// A measure of a run.
+struct Measure {
+    /// Name in `tolerances.json`.
+    name: &'static str,
+    /// Column in CSV files.
+    column: &'static str,
+    heading: &'static str,
+    /// Computes the measure from the laboratory's run, as `run.py` does from ns-2's. The bottleneck
+    /// and the counted group are those of the scenario.
+    of: fn(&Bottleneck<'_>) -> f64,
+}
+
+/// What the measures of a laboratory run are computed from.
+struct Bottleneck<'a> {
+    link: &'a LinkOutcome,
+    group: &'a GroupOutcome,
+    outcome: &'a Outcome,
+    /// Number of flows; 1 for web traffic.
+    flows: f64,
+}
+
+impl Bottleneck<'_> {
+    fn times(&self) -> &Distribution {
+        self.group.times.as_ref().expect("response times")
+    }
+
+    /// Returns the percentage of flows below 5 % of their share in windows of this length.
+    fn starved(&self, seconds: f64) -> f64 {
+        let fairness = self.outcome.fairness.as_ref().expect("fairness");
+        let window = fairness.windows.iter().find(|window| window.seconds == seconds);
+        window.expect("a window").all.starved_percent
+    }
+}
+
+const MEASURES: &[Measure] = &[
+    Measure {
+        name: "throughput",
+        column: "throughput_mbps",
+        heading: "throughput in Mbps",
+        of: |b| round(b.link.throughput_bps / 1e6, 4),
+    },
+    Measure {
+        name: "drops",
+        column: "drops_percent",
+        heading: "drops in %",
+        of: |b| b.link.drops_percent,
+    },
+    Measure {
+        name: "queue",
+        column: "queue_packets",
+        heading: "mean queue in packets",
+        of: |b| b.link.mean_queue,
+    },
+    Measure {
+        name: "timeouts",
+        column: "timeouts_per_flow",
+        heading: "timeouts per flow",
+        of: |b| round(b.group.tcp.expect("TCP").timeouts as f64 / b.flows, 3),
+    },
+    Measure {
+        name: "starved-1s",
+        column: "starved_1s_percent",
+        heading: "flows starved for 1 s in %",
+        of: |b| b.starved(1.0),
+    },
+    Measure {
+        name: "starved-10s",
+        column: "starved_10s_percent",
+        heading: "flows starved for 10 s in %",
+        of: |b| b.starved(10.0),
+    },
+    Measure {
+        name: "median",
+        column: "median_ms",
+        heading: "median response time in ms",
+        of: |b| round(b.times().median_ms, 1),
+    },
+    Measure {
+        name: "mean",
+        column: "mean_ms",
+        heading: "mean response time in ms",
+        of: |b| round(b.times().mean_ms, 1),
+    },
+    Measure {
+        name: "size",
+        column: "size_bytes",
+        heading: "mean response in bytes",
+        of: |b| round(b.group.mean_size, 1),
+    },
 ];
 
 impl Scenario {
@@ -52,6 +133,22 @@ impl Scenario {
         format!("bench/results/ns2/{}{ending}", self.name)
     }
 
+    /// Returns the columns of its results: its measures, and the points of its figure if this is a
+    /// distribution.
+    fn columns(&self) -> Vec<String> {
+        let measures = self.measures.iter().map(|name| measure(name).column.to_owned());
+        measures.chain(self.figure.x.times().iter().map(|ms| within(*ms))).collect()
+    }
+
+    /// Returns the tolerance of each of its measures.
+    fn tolerances<'a>(&self, all: &'a [Tolerance]) -> Vec<&'a Tolerance> {
+        let of = |name: &str, scenario: Option<&str>| {
+            all.iter().find(|t| t.measure == name && t.scenario.as_deref() == scenario)
+        };
+        let tolerance = |name: &&str| of(name, Some(self.name)).or_else(|| of(name, None));
+        self.measures.iter().map(|name| tolerance(name).expect("a tolerance")).collect()
+    }
+
     fn study(&self) -> Study {
         Study::from_toml(self.name, &text(&self.plan_file())).expect("a plan")
     }
@@ -60,6 +157,9 @@ impl Scenario {
 /// The largest accepted difference of a measure.
 #[derive(Deserialize)]
 struct Tolerance {
+    /// The only scenario to which it applies, if any. In this scenario, it replaces the general
+    /// tolerance of the measure.
+    scenario: Option<String>,
     measure: String,
     /// Relative to ns-2's mean.
     percent: f64,
@@ -111,8 +211,8 @@ struct Run {
     /// Values of the scenario's axes.
     key: Vec<String>,
     seed: u64,
-    /// In the order of `MEASURES`.
-    measures: [f64; 4],
+    /// Values of the scenario's columns ([`Scenario::columns`]).
+    values: BTreeMap<String, f64>,
 }
 
 /// Runs of both simulators in one combination of the sweep.
@@ -127,10 +227,10 @@ impl Cell {
         self.key.iter().map(String::as_str).eq(key.iter().copied())
     }
 
-    fn estimates(&self, measure: &str) -> (Estimate, Estimate) {
-        let index = MEASURES.iter().position(|(name, ..)| *name == measure).expect("a measure");
+    /// Returns the means of a column over the runs of ns-2 and of the laboratory.
+    fn estimates(&self, column: &str) -> (Estimate, Estimate) {
         let of = |runs: &[Run]| {
-            let values: Vec<f64> = runs.iter().map(|run| run.measures[index]).collect();
+            let values: Vec<f64> = runs.iter().map(|run| run.values[column]).collect();
             Estimate::of(&values).expect("runs")
         };
         (of(&self.ns2), of(&self.ours))
@@ -177,11 +277,12 @@ impl Comparison {
     /// Returns differences that the scenario does not list, and listed ones that no longer exist.
     fn faults(&self, tolerances: &[Tolerance]) -> Vec<String> {
         let mut faults = Vec::new();
+        let tolerances = self.scenario.tolerances(tolerances);
         for (cell, tolerance) in
             self.cells.iter().flat_map(|cell| tolerances.iter().map(move |t| (cell, t)))
         {
             let measure = tolerance.measure.as_str();
-            let (ns2, ours) = cell.estimates(measure);
+            let (ns2, ours) = cell.estimates(self::measure(measure).column);
             let mut listed = self.scenario.differences.iter().flat_map(|d| d.cells);
             let listed = listed.any(|(of, key)| *of == measure && cell.is(key));
             let fault = match (tolerance.agrees(&ns2, &ours), listed) {
@@ -199,9 +300,13 @@ impl Comparison {
     }
 }
 
-/// Returns the heading of a measure.
-fn heading(measure: &str) -> &'static str {
-    MEASURES.iter().find(|(name, ..)| *name == measure).expect("a measure").2
+fn measure(name: &str) -> &'static Measure {
+    MEASURES.iter().find(|measure| measure.name == name).expect("a measure")
+}
+
+/// Returns the column of the fraction of responses up to this time.
+fn within(ms: u32) -> String {
+    format!("within_{ms}ms")
 }
 
 fn root() -> PathBuf {
@@ -231,7 +336,14 @@ fn read_runs(scenario: &Scenario, ending: &str) -> Vec<Run> {
             Run {
                 key: scenario.axes.iter().map(|(axis, _)| field(axis).to_owned()).collect(),
                 seed: field("seed").parse().expect("a seed"),
-                measures: MEASURES.map(|(_, column, _)| number(column)),
+                values: scenario
+                    .columns()
+                    .into_iter()
+                    .map(|column| {
+                        let value = number(&column);
+                        (column, value)
+                    })
+                    .collect(),
             }
         })
         .collect()
@@ -239,12 +351,12 @@ fn read_runs(scenario: &Scenario, ending: &str) -> Vec<Run> {
 
 fn csv(scenario: &Scenario, runs: &[Run]) -> String {
     let axes = scenario.axes.iter().map(|(axis, _)| *axis);
-    let head: Vec<&str> =
-        axes.chain(["seed"]).chain(MEASURES.map(|(_, column, _)| column)).collect();
+    let columns = scenario.columns();
+    let head: Vec<&str> = axes.chain(["seed"]).chain(columns.iter().map(String::as_str)).collect();
     let mut csv = head.join(",") + "\n";
-    for Run { key, seed, measures } in runs {
-        let (key, measures) = (key.join(","), measures.map(|value| value.to_string()).join(","));
-        writeln!(csv, "{key},{seed},{measures}").expect("written");
+    for Run { key, seed, values } in runs {
+        let values: Vec<String> = columns.iter().map(|column| values[column].to_string()).collect();
+        writeln!(csv, "{},{seed},{}", key.join(","), values.join(",")).expect("written");
     }
     csv
 }
@@ -253,16 +365,22 @@ fn key(scenario: &Scenario, run: &StudyRun) -> Vec<String> {
     scenario.axes.iter().map(|(axis, _)| run.key[*axis].clone()).collect()
 }
 
-/// Returns the measures of a run, as `run.py` defines them for ns-2.
-fn measures(outcome: &Outcome, flows: f64) -> [f64; 4] {
-    let (link, group) = (&outcome.links[LINK], &outcome.groups[GROUP]);
-    let timeouts = group.tcp.expect("TCP").timeouts as f64;
-    [
-        round(link.throughput_bps / 1e6, 4),
-        link.drops_percent,
-        link.mean_queue,
-        round(timeouts / flows, 3),
-    ]
+/// Returns the values of a run's columns, as `run.py` computes them for ns-2.
+fn values(scenario: &Scenario, run: &StudyRun, outcome: &Outcome) -> BTreeMap<String, f64> {
+    let bottleneck = Bottleneck {
+        link: &outcome.links[scenario.link],
+        group: &outcome.groups[scenario.group],
+        outcome,
+        flows: run.key.get("flows").map_or(1.0, |flows| flows.parse().expect("a number")),
+    };
+    let measures = scenario.measures.iter().map(|name| {
+        let measure = measure(name);
+        (measure.column.to_owned(), (measure.of)(&bottleneck))
+    });
+    let times = scenario.figure.x.times().iter();
+    let within =
+        times.map(|ms| (within(*ms), round(bottleneck.times().within_ms(f64::from(*ms)), 4)));
+    measures.chain(within).collect()
 }
 
 /// Runs a plan in the laboratory.
@@ -273,10 +391,7 @@ fn laboratory(scenario: &Scenario, study: &Study) -> Vec<Run> {
     let of = |run: &StudyRun| Run {
         key: key(scenario, run),
         seed: run.seed,
-        measures: measures(
-            outcomes[&(&run.key, run.seed)],
-            run.key["flows"].parse().expect("a number"),
-        ),
+        values: values(scenario, run, outcomes[&(&run.key, run.seed)]),
     };
     runs.iter().map(of).collect()
 }
@@ -299,8 +414,8 @@ fn stored_results_belong_to_the_current_plan() {
     for scenario in &SCENARIOS {
         let (ns2, name) = (json::<Ns2>(&scenario.results(".json")), scenario.name);
         assert!(ns2.plan == text(&scenario.plan_file()), "{name}.toml has changed; {AGAIN}");
-        let script = text("bench/ns2/flows.tcl");
-        assert!(ns2.script == script, "flows.tcl has changed; {AGAIN}");
+        let script = text("bench/ns2/common.tcl") + &text(scenario.script);
+        assert!(ns2.script == script, "{} or common.tcl has changed; {AGAIN}", scenario.script);
         let runs = scenario.study().runs(1.0).expect("runs");
         let planned: BTreeSet<_> = runs.iter().map(|run| (key(scenario, run), run.seed)).collect();
         for ending in [".csv", "-laboratory.csv"] {

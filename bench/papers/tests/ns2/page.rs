@@ -5,7 +5,8 @@ use std::fmt::Write;
 use fathom_metrics::Estimate;
 use fathom_report::{Axis, Figure, Series, capitalised, standalone, wrapped};
 
-use crate::{Comparison, Tolerance, heading};
+use crate::scenarios::X;
+use crate::{Comparison, MEASURES, Tolerance, measure, within};
 
 /// Longest line of a paragraph.
 const WIDTH: usize = 100;
@@ -36,19 +37,28 @@ pub(crate) fn page(comparisons: &[Comparison], tolerances: &[Tolerance]) -> Stri
     let mut page = HEAD.to_owned();
     page += "| measure | tolerance | reason of the tolerance |\n|---|---|---|\n";
     for tolerance in tolerances {
-        let (name, text) = (heading(&tolerance.measure), tolerance.text());
-        writeln!(page, "| {name} | {text} | {} |", tolerance.reason).expect("written");
+        let only = comparisons.iter().map(|c| c.scenario);
+        let only = only.filter(|s| Some(s.name) == tolerance.scenario.as_deref());
+        let only: String = only.map(|s| format!(" ({})", s.title.to_lowercase())).collect();
+        let (name, text) = (measure(&tolerance.measure).heading, tolerance.text());
+        writeln!(page, "| {name}{only} | {text} | {} |", tolerance.reason).expect("written");
     }
     page += "\nThe table shows how many combinations are inside each tolerance.\n\n| scenario |";
-    for tolerance in tolerances {
-        write!(page, " {} |", heading(&tolerance.measure)).expect("written");
+    for measure in MEASURES {
+        write!(page, " {} |", measure.heading).expect("written");
     }
-    page += &format!("\n|---|{}\n", "---|".repeat(tolerances.len()));
+    page += &format!("\n|---|{}\n", "---|".repeat(MEASURES.len()));
     for comparison in comparisons {
         write!(page, "| {} |", comparison.scenario.title).expect("written");
-        for tolerance in tolerances {
-            let (inside, all) = comparison.inside(tolerance);
-            write!(page, " {inside} of {all} |").expect("written");
+        let own = comparison.scenario.tolerances(tolerances);
+        for measure in MEASURES {
+            match own.iter().find(|tolerance| tolerance.measure == measure.name) {
+                Some(tolerance) => {
+                    let (inside, all) = comparison.inside(tolerance);
+                    write!(page, " {inside} of {all} |").expect("written");
+                }
+                None => page += " |",
+            }
         }
         page += "\n";
     }
@@ -70,7 +80,8 @@ fn cost(comparisons: &[Comparison]) -> String {
     );
     let mut text = format!(
         "\n## Cost\n\n{}\
-         | scenario | runs | CPU time of ns-2 | CPU time of the laboratory |\n|---|---|---|---|\n",
+         | scenario | runs | CPU time of ns-2 | CPU time of the laboratory | ratio |\n\
+         |---|---|---|---|---|\n",
         paragraphs(&files),
     );
     for Comparison { scenario, ns2, ours, cells } in comparisons {
@@ -78,8 +89,11 @@ fn cost(comparisons: &[Comparison]) -> String {
         let minutes = [ns2.cpu_seconds, ours.cpu_seconds].map(|seconds| seconds / 60.0);
         writeln!(
             text,
-            "| {} | {runs} | {:.1} min | {:.1} min |",
-            scenario.title, minutes[0], minutes[1]
+            "| {} | {runs} | {:.1} min | {:.1} min | {:.1} |",
+            scenario.title,
+            minutes[0],
+            minutes[1],
+            minutes[0] / minutes[1]
         )
         .expect("written");
     }
@@ -103,7 +117,7 @@ impl Comparison {
     /// Returns how many combinations are inside a tolerance, and the number of all.
     fn inside(&self, tolerance: &Tolerance) -> (usize, usize) {
         let inside = self.cells.iter().filter(|cell| {
-            let (ns2, ours) = cell.estimates(&tolerance.measure);
+            let (ns2, ours) = cell.estimates(measure(&tolerance.measure).column);
             tolerance.agrees(&ns2, &ours)
         });
         (inside.count(), self.cells.len())
@@ -120,10 +134,14 @@ impl Comparison {
         let seeds = self.cells[0].ns2.len();
         let mut text = format!("\n## {}\n\n{}", scenario.title, paragraphs(scenario.describes));
         let caption = format!("{} Means over {seeds} seeds.", scenario.figure.caption);
+        let shows = match scenario.figure.x {
+            X::LastAxis(name) => measure(name).heading,
+            X::ResponseTimes(_) => "distribution of response times",
+        };
         write!(
             text,
             "![{} in ns-2 and in the laboratory](../{})\n\n{}\n\n",
-            capitalised(heading(scenario.figure.measure)),
+            capitalised(shows),
             scenario.results(".svg"),
             caption.trim(),
         )
@@ -142,7 +160,8 @@ impl Comparison {
             .expect("written");
             for (measure, key) in difference.cells {
                 let cell = self.cells.iter().find(|cell| cell.is(key)).expect("a cell of the plan");
-                let ((ns2, ours), name) = (cell.estimates(measure), heading(measure));
+                let measure = self::measure(measure);
+                let ((ns2, ours), name) = (cell.estimates(measure.column), measure.heading);
                 let (key, apart) = (key.join(" | "), apart(&ns2, &ours));
                 writeln!(text, "| {name} | {key} | {ns2:.3} | {ours:.3} | {apart} |")
                     .expect("written");
@@ -158,17 +177,17 @@ impl Comparison {
             "\n## All results: {}\n\nMeans over {seeds} seeds with 95 % intervals.\n",
             self.scenario.title
         );
-        for tolerance in tolerances {
+        for tolerance in self.scenario.tolerances(tolerances) {
             write!(
                 text,
                 "\n|{} {}: ns-2 | laboratory | difference | tolerance | holds |\n|{}---|---|---|---|---|\n",
                 self.axes(),
-                heading(&tolerance.measure),
+                measure(&tolerance.measure).heading,
                 "---|".repeat(self.scenario.axes.len()),
             )
             .expect("written");
             for cell in &self.cells {
-                let (ns2, ours) = cell.estimates(&tolerance.measure);
+                let (ns2, ours) = cell.estimates(measure(&tolerance.measure).column);
                 let holds = if tolerance.agrees(&ns2, &ours) { "yes" } else { "**no**" };
                 let (key, apart, percent) =
                     (cell.key.join(" | "), apart(&ns2, &ours), tolerance.percent);
@@ -183,28 +202,44 @@ impl Comparison {
     }
 }
 
-/// Returns the figure of a scenario: one measure over the number of flows.
+/// Returns the figure of a scenario.
 pub(crate) fn figure(comparison: &Comparison) -> String {
-    let curves = &comparison.scenario.figure;
-    let curve = |name: &str, key: &[&str], of: fn((Estimate, Estimate)) -> Estimate| {
-        let points = comparison.cells.iter().filter_map(|cell| {
-            let (flows, rest) = cell.key.split_last()?;
-            let same = rest.iter().map(String::as_str).eq(key.iter().copied());
-            same.then_some((flows.parse().ok()?, of(cell.estimates(curves.measure))))
-        });
-        Series::of_estimates(name, points)
-    };
+    let figure = &comparison.scenario.figure;
     let mut series: Vec<Series> = Vec::new();
-    for (name, key) in curves.curves {
-        let ns2 = curve(&format!("{name}, ns-2"), key, |(ns2, _)| ns2);
-        assert!(!ns2.points.is_empty(), "{}: no results of {key:?}", comparison.scenario.name);
+    for (name, key) in figure.curves {
+        let [ns2, ours] = comparison.curves(key);
+        assert!(!ns2.is_empty(), "{}: no results of {key:?}", comparison.scenario.name);
+        let ns2 = Series::of_estimates(format!("{name}, ns-2"), ns2);
         // Some options exist only in the laboratory.
         if !series.iter().any(|drawn| drawn.points == ns2.points) {
             series.push(ns2);
         }
-        series.push(curve(&format!("{name}, laboratory"), key, |(_, ours)| ours));
+        series.push(Series::of_estimates(format!("{name}, laboratory"), ours));
     }
-    let figure =
-        Figure { x: Axis::linear("flows"), y: Axis::linear(heading(curves.measure)), series };
-    standalone(&figure).expect("curves")
+    let (x, y) = match figure.x {
+        X::LastAxis(name) => (comparison.scenario.last_axis(), measure(name).heading),
+        X::ResponseTimes(_) => ("response time in ms", "fraction of responses"),
+    };
+    standalone(&Figure { x: Axis::linear(x), y: Axis::linear(y), series }).expect("curves")
+}
+
+impl Comparison {
+    /// Returns the points of a curve in ns-2 and in the laboratory, with the means over the seeds.
+    fn curves(&self, key: &[&str]) -> [Vec<(f64, Estimate)>; 2] {
+        let points: Vec<(f64, (Estimate, Estimate))> = match self.scenario.figure.x {
+            X::LastAxis(name) => (self.cells.iter())
+                .filter_map(|cell| {
+                    let (x, rest) = cell.key.split_last()?;
+                    let same = rest.iter().map(String::as_str).eq(key.iter().copied());
+                    same.then_some((x.parse().ok()?, cell.estimates(measure(name).column)))
+                })
+                .collect(),
+            X::ResponseTimes(times) => {
+                let cell = self.cells.iter().find(|cell| cell.is(key)).expect("a cell of the plan");
+                times.iter().map(|ms| (f64::from(*ms), cell.estimates(&within(*ms)))).collect()
+            }
+        };
+        [|both: (Estimate, Estimate)| both.0, |both: (Estimate, Estimate)| both.1]
+            .map(|of| points.iter().map(|(x, both)| (*x, of(*both))).collect())
+    }
 }

@@ -8,9 +8,16 @@ pub(crate) struct Scenario {
     pub(crate) title: &'static str,
     /// Description in Markdown.
     pub(crate) describes: &'static str,
+    /// Script for ns-2.
+    pub(crate) script: &'static str,
+    /// Names of the bottleneck and of the counted group in the laboratory.
+    pub(crate) link: &'static str,
+    pub(crate) group: &'static str,
+    /// Measures that are compared, as `tolerances.json` names them.
+    pub(crate) measures: &'static [&'static str],
     /// Axes in the order of the tables, with their headings.
     pub(crate) axes: &'static [(&'static str, &'static str)],
-    /// Measure and curves of the figure over the number of flows.
+    /// Measure and curves of the figure.
     pub(crate) figure: Curves,
     /// All differences above the tolerances.
     pub(crate) differences: &'static [Difference],
@@ -18,12 +25,42 @@ pub(crate) struct Scenario {
 
 /// Curves of a figure.
 pub(crate) struct Curves {
-    pub(crate) measure: &'static str,
+    pub(crate) x: X,
     /// Settings that all curves share, in Markdown.
     pub(crate) caption: &'static str,
-    /// Name of each curve, and the values of all axes except the last, which is the x axis.
+    /// Name of each curve, and the values of its axes; of all axes except the last if this is the x
+    /// axis.
     pub(crate) curves: &'static [(&'static str, &'static [&'static str])],
 }
+
+/// The x axis of a figure.
+pub(crate) enum X {
+    /// The scenario's last axis. The y axis is this measure.
+    LastAxis(&'static str),
+    /// Response times in ms. The y axis is the fraction of responses up to this time.
+    ResponseTimes(&'static [u32]),
+}
+
+impl X {
+    /// Returns the points of a distribution of response times, in ms.
+    pub(crate) const fn times(&self) -> &'static [u32] {
+        match self {
+            Self::LastAxis(_) => &[],
+            Self::ResponseTimes(times) => times,
+        }
+    }
+}
+
+impl Scenario {
+    /// Returns the heading of the last axis.
+    pub(crate) fn last_axis(&self) -> &'static str {
+        self.axes.last().expect("an axis").1
+    }
+}
+
+/// Measures of long flows.
+const FLOWS: &[&str] = &["throughput", "drops", "queue", "timeouts"];
+const FLOWS_TCL: &str = "bench/ns2/flows.tcl";
 
 /// Differences above the tolerances with a common cause.
 pub(crate) struct Difference {
@@ -35,7 +72,7 @@ pub(crate) struct Difference {
 
 const WITHOUT: &str = "sack without limited transmit";
 
-pub(crate) const SCENARIOS: [Scenario; 5] = [
+pub(crate) const SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: "long-flows",
         title: "Long flows over drop-tail",
@@ -47,9 +84,13 @@ pub(crate) const SCENARIOS: [Scenario; 5] = [
                     now has 20 seeds, because two flows synchronise with some seeds and not with \
                     others. SACK now has limited transmit in the plan, because the laboratory's \
                     SACK always has it. The first setting of SACK remains as a fourth recovery.",
+        script: FLOWS_TCL,
+        link: "left-right",
+        group: "flows",
+        measures: FLOWS,
         axes: &[("recovery", "recovery"), ("ack", "segments per ACK"), ("flows", "flows")],
         figure: Curves {
-            measure: "drops",
+            x: X::LastAxis("drops"),
             caption: "One ACK per segment.",
             curves: &[
                 ("reno", &["reno", "1"]),
@@ -87,9 +128,13 @@ pub(crate) const SCENARIOS: [Scenario; 5] = [
         describes: "30 to 200 flows with NewReno share a bottleneck of 10 Mbps with RED: the \
                     network and the settings of SDC's figure 4. A run lasts 100 s, and all of it \
                     counts.",
+        script: FLOWS_TCL,
+        link: "left-right",
+        group: "flows",
+        measures: FLOWS,
         axes: &[("ecn", "ECN"), ("flows", "flows")],
         figure: Curves {
-            measure: "timeouts",
+            x: X::LastAxis("timeouts"),
             caption: "",
             curves: &[
                 ("without ECN", &["off"]),
@@ -128,9 +173,13 @@ pub(crate) const SCENARIOS: [Scenario; 5] = [
                     with room for 50 packets. A run lasts 120 s, of which the last 100 s count. \
                     ns-2's Vegas has its own recovery; the laboratory has NewReno's.\n\n\
                     `transit=flight` was added to the plan after the first comparison.",
+        script: FLOWS_TCL,
+        link: "left-right",
+        group: "flows",
+        measures: FLOWS,
         axes: &[("transit", "transit"), ("ack", "segments per ACK"), ("flows", "flows")],
         figure: Curves {
-            measure: "throughput",
+            x: X::LastAxis("throughput"),
             caption: "One ACK per two segments.",
             curves: &[("transit=window", &["window", "2"]), ("transit=flight", &["flight", "2"])],
         },
@@ -180,9 +229,13 @@ pub(crate) const SCENARIOS: [Scenario; 5] = [
         describes: "Flows of Reno or HighSpeed TCP with SACK share a drop-tail bottleneck of \
                     100 Mbps with room for 200 packets. The round trip takes about 50 ms, or 420 \
                     packets. A run lasts 120 s, of which the last 100 s count.",
+        script: FLOWS_TCL,
+        link: "left-right",
+        group: "flows",
+        measures: FLOWS,
         axes: &[("controller", "controller"), ("flows", "flows")],
         figure: Curves {
-            measure: "drops",
+            x: X::LastAxis("drops"),
             caption: "",
             curves: &[("reno", &["reno"]), ("highspeed", &["highspeed"])],
         },
@@ -211,9 +264,13 @@ pub(crate) const SCENARIOS: [Scenario; 5] = [
                     default.\n\n\
                     `pass=2p` was added to the laboratory and to the plan after the first \
                     comparison, which showed the difference in throughput.",
+        script: FLOWS_TCL,
+        link: "left-right",
+        group: "flows",
+        measures: FLOWS,
         axes: &[("rules", "rules"), ("flows", "flows")],
         figure: Curves {
-            measure: "throughput",
+            x: X::LastAxis("throughput"),
             caption: "",
             curves: &[
                 ("defaults", &["defaults"]),
@@ -265,5 +322,48 @@ pub(crate) const SCENARIOS: [Scenario; 5] = [
                 ],
             },
         ],
+    },
+    Scenario {
+        name: "starved-flows",
+        title: "Starved flows with large and small packets",
+        describes: "200 and 400 flows of NewReno share a drop-tail bottleneck of 25 Mbps with room \
+                    for 125 packets, as in the thesis on packet size. A flow starves in a window \
+                    of 1 or 10 s if it gets less than 5 % of its share. A run lasts 110 s, of which \
+                    the last 100 s count.",
+        script: FLOWS_TCL,
+        link: "left-right",
+        group: "flows",
+        measures: &["throughput", "drops", "queue", "timeouts", "starved-1s", "starved-10s"],
+        axes: &[("flows", "flows"), ("packet", "bytes per packet")],
+        figure: Curves {
+            x: X::LastAxis("starved-1s"),
+            caption: "",
+            curves: &[("400 flows", &["400"]), ("200 flows", &["200"])],
+        },
+        differences: &[],
+    },
+    Scenario {
+        name: "web",
+        title: "Web traffic",
+        describes: "PackMime requests arrive at a rate of 110 per second in each direction of the \
+                    Sync-TCP paper's network, and each has its own connection. A run has 30,000 \
+                    responses.",
+        script: "bench/ns2/web.tcl",
+        link: "r0-r1",
+        group: "forward",
+        measures: &["throughput", "drops", "queue", "median", "mean", "size"],
+        axes: &[("system", "system")],
+        figure: Curves {
+            x: X::ResponseTimes(&[
+                100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1100, 1200, 1300, 1400,
+            ]),
+            caption: "",
+            curves: &[
+                ("Reno", &["Reno"]),
+                ("SACK-ARED-ECN", &["SACK-ARED-ECN"]),
+                ("100 Mbps", &["100 Mbps"]),
+            ],
+        },
+        differences: &[],
     },
 ];
