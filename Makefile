@@ -1,6 +1,6 @@
 # `make demo` builds Fathom and compares controllers; `make test` runs the tests. Both first install
 # what is missing. CONTRIBUTING.md describes every target.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp
 
 CARGO ?= cargo
 # A separate workspace in the same target directory, so that shared crates are built once.
@@ -45,12 +45,20 @@ league: setup
 	bench/judge/league.sh target/release/fathom
 
 # Compares the laboratory's TCP with ns-2 in the same scenario. Writes bench/results/ns2 and
-# docs/ns2.md; takes about 6 min of CPU time. Needs ns-2, and Python 3.11 or newer.
+# docs/ns2.md; takes about 30 min of CPU time. Needs ns-2, and Python 3.11 or newer.
 ns2:
 	python3 bench/ns2/run.py
 	$(MAKE) setup
-	$(CARGO) test --release --locked -p fathom-papers --test ns2 whole_plans -- --ignored --nocapture
-	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test ns2
+	$(CARGO) test --release --locked -p fathom-papers --test reference whole_plans_of_ns2 -- --ignored --nocapture
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test reference
+
+# Compares the laboratory's TCP with Linux's in the same scenario. Writes bench/results/linux and
+# docs/linux-tcp.md; takes about 30 min, in which nothing else should use the processors. Needs
+# User-Mode Linux, and Python 3.11 or newer.
+linux-tcp: setup uml
+	$(CARGO) test --release --locked -p fathom-papers --test reference linux_runs -- --ignored --nocapture
+	$(CARGO) test --release --locked -p fathom-papers --test reference whole_plans_of_linux -- --ignored --nocapture
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test reference
 
 # Runs a study on a real Slurm, against an S3 server and as a Kubernetes job (docs/sweeps.md). Needs
 # root: installs Slurm, munge and Python packages.

@@ -161,8 +161,8 @@ def tcp(table, args):
         # With ECN, all of ns-2's packets are ECN-capable.
         table.expect("ecn-retransmissions", bool(args["ecn"]))
     if "least-window" in table.table:
-        # ns-2's window falls to one segment.
-        table.expect("least-window", 1, 2)
+        # ns-2's window may fall below one segment.
+        table.expect("least-window", 0, 1, 2)
 
 
 def arguments(scenario):
@@ -344,13 +344,20 @@ def scenario(name, ns, jobs):
     (script,) = {script for _, script, _ in cells}
     print(f"{name}: {len(cells)} combinations with {len(seeds)} seeds in ns-2", flush=True)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        started = [(key, args, [pool.submit(run, ns, script, args, seed) for seed in seeds]) for key, _, args in cells]
+        # Some combinations differ in options that only the laboratory has.
+        runs = {}
+        for _, _, args in cells:
+            for seed in seeds:
+                words_of = tuple(words(args, seed))
+                if words_of not in runs:
+                    runs[words_of] = pool.submit(run, ns, script, args, seed)
+        started = [(key, args, [runs[tuple(words(args, seed))] for seed in seeds]) for key, _, args in cells]
         commands, rows = [], []
         for done, (key, args, futures) in enumerate(started, 1):
-            runs = [future.result() for future in futures]
+            measured = [future.result() for future in futures]
             commands.append({"key": key, "command": " ".join(["ns", script, *words(args, "SEED")])})
-            rows += [key | {"seed": seed} | of for seed, of in zip(seeds, runs)]
-            means = ", ".join(f"{name} {sum(of[name] for of in runs) / len(runs):.3f}" for name in measures(args, runs[0]))
+            rows += [key | {"seed": seed} | of for seed, of in zip(seeds, measured)]
+            means = ", ".join(f"{name} {sum(of[name] for of in measured) / len(measured):.3f}" for name in measures(args, measured[0]))
             print(f"  {done}/{len(cells)} {', '.join(f'{axis}={value}' for axis, value in key.items())}: {means}", flush=True)
     used = cpu() - before
     result = {

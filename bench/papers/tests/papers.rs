@@ -14,7 +14,7 @@ use fathom_experiments::scenario::Stop;
 use fathom_experiments::study::{
     Study, StudyRun, StudyRunResult, shipped, shipped_studies, stored,
 };
-use fathom_papers::report::{figures, markdown};
+use fathom_papers::report::{beside_ns2, figures, markdown};
 use fathom_papers::{PAPERS, Record, Results, StudyRecord};
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test -p fathom-papers --test papers";
@@ -184,6 +184,32 @@ fn stored_runs_count_only_completed_responses() {
         found >= 8,
         "{found}: results are stored under other names now: see bench/results/cells/README.md"
     );
+}
+
+/// Returns the page with its generated table replaced by `table`.
+fn with_table(page: &str, table: &str) -> String {
+    let (start, end) = ("<!-- bands: written by the test papers -->\n", "<!-- end of bands -->");
+    let (before, rest) = page.split_once(start).expect("the start of the table");
+    let (_, after) = rest.split_once(end).expect("the end of the table");
+    format!("{before}{start}{table}{end}{after}")
+}
+
+#[test]
+fn validation_page_has_the_bands_of_the_stored_results() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| {
+        let text = fs::read_to_string(root.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+        text.replace("\r\n", "\n")
+    };
+    let record: Record = serde_json::from_str(&read("bench/results/validation.json")).unwrap();
+    let now = judged_now(&record, &root.join("bench/results/cells"));
+    let page = read("docs/validation.md");
+    let should = with_table(&page, &beside_ns2(&now));
+    if std::env::var_os("FATHOM_WRITE").is_some() {
+        fs::write(root.join("docs/validation.md"), should).expect("written");
+    } else {
+        assert!(page == should, "docs/validation.md differs from validation.json: {HINT}");
+    }
 }
 
 #[test]

@@ -54,7 +54,8 @@ pub struct TcpSpec {
     /// forbids ECN-capable retransmissions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn_retransmissions: Option<bool>,
-    /// Smallest window after a mark of classic ECN, in segments: 2 by default, 1 in ns-2.
+    /// Smallest window after a mark of classic ECN, in segments: 2 by default. With 0, as in ns-2,
+    /// the window may fall below one segment; the sender then waits for a retransmission timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_window: Option<u32>,
     /// Number of probes, 1 or 2, if QUIC's probe timeout replaces the retransmission timeout
@@ -155,9 +156,9 @@ impl TcpSpec {
         let classic = self.ecn.unwrap_or(false) && !accurate_ecn;
         let least_window = match self.least_window {
             None | Some(2) => 2,
-            Some(1) if classic => 1,
+            Some(least @ 0..=1) if classic => least,
             Some(_) => {
-                let hint = "write 1 or 2 segments; 1 needs ecn = true without accurate-ecn";
+                let hint = "write 0 to 2 segments; 0 and 1 need ecn = true without accurate-ecn";
                 return Err(Invalid::because(hint).in_field("least-window"));
             }
         };
@@ -263,6 +264,6 @@ mod tests {
         wrong(|s| s.min_rto = Some("0s".into()), "up to 60s");
         wrong(|s| s.delayed_ack = Some("soon".into()), "delayed-ack");
         wrong(|s| s.ack_every = Some(0), "1 to 100");
-        wrong(|s| s.least_window = Some(1), "1 needs ecn = true");
+        wrong(|s| s.least_window = Some(1), "0 and 1 need ecn = true");
     }
 }

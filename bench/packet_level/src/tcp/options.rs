@@ -90,9 +90,11 @@ pub struct TcpOptions {
     /// With ECN: whether retransmissions are ECN-capable as well, as in ns-2; RFC 3168 §6.1.5
     /// forbids it.
     pub ecn_retransmissions: bool,
-    /// With classic ECN: smallest window after a mark in segments, 1 or 2; 2 by default, the
-    /// controller's minimum (RFC 9002 §7.2). With 1, as in ns-2, ACKs that echo a mark do not
-    /// increase this window.
+    /// With classic ECN: smallest window after a mark in segments, 0 to 2; 2 by default, the
+    /// controller's minimum (RFC 9002 §7.2). With 0 or 1, ACKs that echo a mark do not increase this
+    /// window. With 0, as in ns-2 (`slowdown` in tcp.cc), the window is halved exactly, and a sender
+    /// whose window is below one segment waits for the retransmission timeout (RFC 3168 §6.1.2 has
+    /// this wait for a window of one segment).
     pub least_window: u32,
     /// Bounds of the retransmission timeout.
     pub rto: RtoOptions,

@@ -490,6 +490,11 @@ impl TcpSender {
             self.controller.on_probe_timeout(now, self.timeouts);
             return;
         }
+        if self.board.is_empty() {
+            // The sender waited because of a mark; nothing is lost.
+            (self.cap, self.rto_at) = (Some(u64::from(self.options.smss())), None);
+            return;
+        }
         self.board.lose_all();
         self.begin_recovery(Recovery::Timeout);
         // Set the loss window (RFC 5681 §3.1).
@@ -567,7 +572,7 @@ impl TcpSender {
         let impatient = self.options.recovery == LossRecovery::NewReno
             && self.recovery == Recovery::Fast(true)
             && self.recover.is_some_and(|recover| self.board.una() < recover);
-        if self.board.is_empty() {
+        if self.board.is_empty() && !self.is_stalled() {
             self.rto_at = None;
         } else if !impatient {
             self.rto_at = Some(self.timer(now));
@@ -624,16 +629,32 @@ impl TcpSender {
     }
 
     /// Handles the first echo of a mark in this window (RFC 3168 §6.1.2). If the window may fall to
-    /// one segment, it is halved to whole segments even below the controller's minimum.
+    /// one segment, it is halved to whole segments even below the controller's minimum. If it may
+    /// fall below one segment, it is halved exactly.
     fn on_mark(&mut self, now: Time) {
         let smss = u64::from(self.options.smss());
-        let halved = (self.window() / 2 / smss).max(1) * smss;
+        let halved = match self.options.least_window {
+            0 => self.window() / 2,
+            _ => (self.window() / 2 / smss).max(1) * smss,
+        };
         self.reduced = Some(self.board.high());
         self.cwr_owed = true;
         self.tell_mark(now);
         if self.options.least_window < 2 && halved < self.window() {
             self.cap = Some(halved);
         }
+        if self.is_stalled() {
+            self.rto_at = self.rto_at.or_else(|| Some(self.timer(now)));
+        }
+    }
+
+    /// Returns whether a mark left a window below one segment and nothing is outstanding. The
+    /// sender then waits for the timer, and continues with one segment.
+    fn is_stalled(&self) -> bool {
+        self.options.least_window == 0
+            && self.pending > 0
+            && self.board.is_empty()
+            && self.window() < u64::from(self.options.smss())
     }
 
     fn tell_mark(&mut self, now: Time) {

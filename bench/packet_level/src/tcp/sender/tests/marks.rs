@@ -89,3 +89,19 @@ fn marks_reduce_the_window_to_the_least_window() {
     };
     assert_eq!([2, 1].map(window_after_marks), [2, 1]);
 }
+
+/// With `least_window` 0, a sender whose window falls below one segment waits for the timer and
+/// continues with one segment, as in ns-2.
+#[test]
+fn window_below_a_segment_waits_for_the_timer() {
+    let o = TcpOptions { ecn: true, least_window: 0, ..options(LossRecovery::NewReno) };
+    let mut p = Path::new(reno(), o, 1, &[]);
+    p.s.offer(60 * u64::from(MSS));
+    p.marks = (0..40).collect();
+    assert!(p.run(60_000));
+    let counts = p.s.counts();
+    assert!(counts.timeouts >= 1 && counts.retransmitted == 0, "{counts:?}");
+    // While it waits, nothing leaves for at least the shortest timeout.
+    let gap = p.sent.windows(2).map(|pair| pair[1].0 - pair[0].0).max();
+    assert!(gap.is_some_and(|ms| ms >= 200), "{gap:?}");
+}

@@ -1,4 +1,4 @@
-//! `docs/ns2.md` and its figures.
+//! Pages about the comparisons (`docs/ns2.md`) and their figures.
 
 use std::fmt::Write;
 
@@ -6,35 +6,18 @@ use fathom_metrics::Estimate;
 use fathom_report::{Axis, Figure, Series, capitalised, standalone, wrapped};
 
 use crate::scenarios::X;
-use crate::{Comparison, MEASURES, Tolerance, measure, within};
+use crate::{Comparison, MEASURES, Measure, Reference, Tolerance, measure, within};
 
 /// Longest line of a paragraph.
 const WIDTH: usize = 100;
 
-const HEAD: &str = "\
-# The laboratory beside ns-2
-
-<!-- Made from bench/results/ns2: FATHOM_WRITE=1 cargo test --release -p fathom-papers --test ns2 -->
-
-`make ns2` runs ns-2 and the laboratory, compares them, and writes this page. ns-2 has to be
-installed (Debian and Ubuntu: `apt-get install ns2`).
-
-**Question.** The papers behind Fathom used ns-2. Does the laboratory's TCP have the throughput,
-drops, queue and timeouts of ns-2's TCP in the same scenario?
-
-**Method.** Both simulators run the same plan in [`bench/ns2`](../bench/ns2/README.md). A script
-translates the plan into arguments for ns-2 and refuses fields that it cannot translate. Throughput,
-drops and queue are those of the bottleneck.
-
-**Tolerances.** The tolerances were committed before the first comparison, after an earlier look at
-other scripts with one seed. A tolerance applies to the difference of the means over the seeds,
-relative to ns-2's mean. No tolerance has been changed.
-
-";
-
 /// Returns the page.
-pub(crate) fn page(comparisons: &[Comparison], tolerances: &[Tolerance]) -> String {
-    let mut page = HEAD.to_owned();
+pub(crate) fn page(
+    reference: &Reference,
+    comparisons: &[Comparison],
+    tolerances: &[Tolerance],
+) -> String {
+    let mut page = reference.head.to_owned();
     page += "| measure | tolerance | reason of the tolerance |\n|---|---|---|\n";
     for tolerance in tolerances {
         let only = comparisons.iter().map(|c| c.scenario);
@@ -44,14 +27,18 @@ pub(crate) fn page(comparisons: &[Comparison], tolerances: &[Tolerance]) -> Stri
         writeln!(page, "| {name}{only} | {text} | {} |", tolerance.reason).expect("written");
     }
     page += "\nThe table shows how many combinations are inside each tolerance.\n\n| scenario |";
-    for measure in MEASURES {
+    let used = |measure: &&Measure| {
+        comparisons.iter().any(|comparison| comparison.scenario.measures.contains(&measure.name))
+    };
+    let measures: Vec<&Measure> = MEASURES.iter().filter(used).collect();
+    for measure in &measures {
         write!(page, " {} |", measure.heading).expect("written");
     }
-    page += &format!("\n|---|{}\n", "---|".repeat(MEASURES.len()));
+    page += &format!("\n|---|{}\n", "---|".repeat(measures.len()));
     for comparison in comparisons {
         write!(page, "| {} |", comparison.scenario.title).expect("written");
         let own = comparison.scenario.tolerances(tolerances);
-        for measure in MEASURES {
+        for measure in &measures {
             match own.iter().find(|tolerance| tolerance.measure == measure.name) {
                 Some(tolerance) => {
                     let (inside, all) = comparison.inside(tolerance);
@@ -65,47 +52,55 @@ pub(crate) fn page(comparisons: &[Comparison], tolerances: &[Tolerance]) -> Stri
     for comparison in comparisons {
         page += &comparison.section();
     }
-    page += &cost(comparisons);
+    page += &cost(reference, comparisons);
     for comparison in comparisons {
         page += &comparison.tables(tolerances);
     }
     page
 }
 
-fn cost(comparisons: &[Comparison]) -> String {
+fn cost(reference: &Reference, comparisons: &[Comparison]) -> String {
+    let Reference { name, folder, simulates, .. } = reference;
     let files = format!(
-        "The simulator is {}. `bench/results/ns2/` has the commands of ns-2 (`.json`), and the \
-         measures of each run of ns-2 (`.csv`) and of the laboratory (`-laboratory.csv`).",
-        comparisons[0].ns2.simulator,
+        "{name} here is {}. `bench/results/{folder}/` has the commands or settings of each run \
+         (`.json`), and the measures of each run of {name} (`.csv`) and of the laboratory \
+         (`-laboratory.csv`).",
+        comparisons[0].theirs.simulator,
     );
+    let (time, ratio) = if *simulates {
+        (format!("CPU time of {name}"), [" ratio |", "---|"])
+    } else {
+        ("time of the runs".to_owned(), ["", ""])
+    };
     let mut text = format!(
         "\n## Cost\n\n{}\
-         | scenario | runs | CPU time of ns-2 | CPU time of the laboratory | ratio |\n\
-         |---|---|---|---|---|\n",
+         | scenario | runs | {time} | CPU time of the laboratory |{}\n\
+         |---|---|---|---|{}\n",
         paragraphs(&files),
+        ratio[0],
+        ratio[1],
     );
-    for Comparison { scenario, ns2, ours, cells } in comparisons {
-        let runs: usize = cells.iter().map(|cell| cell.ns2.len()).sum();
-        let minutes = [ns2.cpu_seconds, ours.cpu_seconds].map(|seconds| seconds / 60.0);
-        writeln!(
-            text,
-            "| {} | {runs} | {:.1} min | {:.1} min | {:.1} |",
-            scenario.title,
-            minutes[0],
-            minutes[1],
-            minutes[0] / minutes[1]
-        )
-        .expect("written");
+    for Comparison { scenario, theirs, ours, cells, .. } in comparisons {
+        let runs: usize = cells.iter().map(|cell| cell.theirs.len()).sum();
+        let [theirs, ours] = [theirs.cpu_seconds, ours.cpu_seconds];
+        let ratio = if *simulates { format!(" {:.1} |", theirs / ours) } else { String::new() };
+        let (title, theirs, ours) = (scenario.title, duration(theirs), duration(ours));
+        writeln!(text, "| {title} | {runs} | {theirs} | {ours} |{ratio}").expect("written");
     }
     text
 }
 
-/// Returns the difference of the laboratory's mean from ns-2's, in percent of ns-2's.
-fn apart(ns2: &Estimate, ours: &Estimate) -> String {
-    if ns2.mean == 0.0 {
+fn duration(seconds: f64) -> String {
+    if seconds < 60.0 { format!("{seconds:.0} s") } else { format!("{:.1} min", seconds / 60.0) }
+}
+
+/// Returns the difference of the laboratory's mean from the reference's, in percent of the
+/// latter.
+fn apart(theirs: &Estimate, ours: &Estimate) -> String {
+    if theirs.mean == 0.0 {
         return if ours.mean == 0.0 { "0 %" } else { "-" }.to_owned();
     }
-    format!("{:+.1} %", 100.0 * (ours.mean / ns2.mean - 1.0))
+    format!("{:+.1} %", 100.0 * (ours.mean / theirs.mean - 1.0))
 }
 
 /// Returns paragraphs with short lines.
@@ -117,8 +112,8 @@ impl Comparison {
     /// Returns how many combinations are inside a tolerance, and the number of all.
     fn inside(&self, tolerance: &Tolerance) -> (usize, usize) {
         let inside = self.cells.iter().filter(|cell| {
-            let (ns2, ours) = cell.estimates(measure(&tolerance.measure).column);
-            tolerance.agrees(&ns2, &ours)
+            let (theirs, ours) = cell.estimates(measure(&tolerance.measure).column);
+            tolerance.agrees(&theirs, &ours)
         });
         (inside.count(), self.cells.len())
     }
@@ -130,8 +125,8 @@ impl Comparison {
 
     /// Returns the description, the figure, and the differences above the tolerances.
     fn section(&self) -> String {
-        let scenario = self.scenario;
-        let seeds = self.cells[0].ns2.len();
+        let (scenario, them) = (self.scenario, self.reference.name);
+        let seeds = self.cells[0].theirs.len();
         let mut text = format!("\n## {}\n\n{}", scenario.title, paragraphs(scenario.describes));
         let caption = format!("{} Means over {seeds} seeds.", scenario.figure.caption);
         let shows = match scenario.figure.x {
@@ -140,9 +135,9 @@ impl Comparison {
         };
         write!(
             text,
-            "![{} in ns-2 and in the laboratory](../{})\n\n{}\n\n",
+            "![{} in {them} and in the laboratory](../{})\n\n{}\n\n",
             capitalised(shows),
-            scenario.results(".svg"),
+            self.reference.results(scenario, ".svg"),
             caption.trim(),
         )
         .expect("written");
@@ -152,7 +147,7 @@ impl Comparison {
         for difference in scenario.differences {
             write!(
                 text,
-                "{}| measure |{} ns-2 | laboratory | difference |\n|---|{}---|---|---|\n",
+                "{}| measure |{} {them} | laboratory | difference |\n|---|{}---|---|---|\n",
                 paragraphs(difference.cause),
                 self.axes(),
                 "---|".repeat(scenario.axes.len()),
@@ -161,9 +156,9 @@ impl Comparison {
             for (measure, key) in difference.cells {
                 let cell = self.cells.iter().find(|cell| cell.is(key)).expect("a cell of the plan");
                 let measure = self::measure(measure);
-                let ((ns2, ours), name) = (cell.estimates(measure.column), measure.heading);
-                let (key, apart) = (key.join(" | "), apart(&ns2, &ours));
-                writeln!(text, "| {name} | {key} | {ns2:.3} | {ours:.3} | {apart} |")
+                let ((theirs, ours), name) = (cell.estimates(measure.column), measure.heading);
+                let (key, apart) = (key.join(" | "), apart(&theirs, &ours));
+                writeln!(text, "| {name} | {key} | {theirs:.3} | {ours:.3} | {apart} |")
                     .expect("written");
             }
             text += "\n";
@@ -172,7 +167,7 @@ impl Comparison {
     }
 
     fn tables(&self, tolerances: &[Tolerance]) -> String {
-        let seeds = self.cells[0].ns2.len();
+        let seeds = self.cells[0].theirs.len();
         let mut text = format!(
             "\n## All results: {}\n\nMeans over {seeds} seeds with 95 % intervals.\n",
             self.scenario.title
@@ -180,20 +175,21 @@ impl Comparison {
         for tolerance in self.scenario.tolerances(tolerances) {
             write!(
                 text,
-                "\n|{} {}: ns-2 | laboratory | difference | tolerance | holds |\n|{}---|---|---|---|---|\n",
+                "\n|{} {}: {} | laboratory | difference | tolerance | holds |\n|{}---|---|---|---|---|\n",
                 self.axes(),
                 measure(&tolerance.measure).heading,
+                self.reference.name,
                 "---|".repeat(self.scenario.axes.len()),
             )
             .expect("written");
             for cell in &self.cells {
-                let (ns2, ours) = cell.estimates(measure(&tolerance.measure).column);
-                let holds = if tolerance.agrees(&ns2, &ours) { "yes" } else { "**no**" };
+                let (theirs, ours) = cell.estimates(measure(&tolerance.measure).column);
+                let holds = if tolerance.agrees(&theirs, &ours) { "yes" } else { "**no**" };
                 let (key, apart, percent) =
-                    (cell.key.join(" | "), apart(&ns2, &ours), tolerance.percent);
+                    (cell.key.join(" | "), apart(&theirs, &ours), tolerance.percent);
                 writeln!(
                     text,
-                    "| {key} | {ns2:.3} | {ours:.3} | {apart} | {percent} % | {holds} |"
+                    "| {key} | {theirs:.3} | {ours:.3} | {apart} | {percent} % | {holds} |"
                 )
                 .expect("written");
             }
@@ -207,12 +203,12 @@ pub(crate) fn figure(comparison: &Comparison) -> String {
     let figure = &comparison.scenario.figure;
     let mut series: Vec<Series> = Vec::new();
     for (name, key) in figure.curves {
-        let [ns2, ours] = comparison.curves(key);
-        assert!(!ns2.is_empty(), "{}: no results of {key:?}", comparison.scenario.name);
-        let ns2 = Series::of_estimates(format!("{name}, ns-2"), ns2);
+        let [theirs, ours] = comparison.curves(key);
+        assert!(!theirs.is_empty(), "{}: no results of {key:?}", comparison.scenario.name);
+        let theirs = Series::of_estimates(format!("{name}, {}", comparison.reference.name), theirs);
         // Some options exist only in the laboratory.
-        if !series.iter().any(|drawn| drawn.points == ns2.points) {
-            series.push(ns2);
+        if !series.iter().any(|drawn| drawn.points == theirs.points) {
+            series.push(theirs);
         }
         series.push(Series::of_estimates(format!("{name}, laboratory"), ours));
     }
@@ -224,7 +220,7 @@ pub(crate) fn figure(comparison: &Comparison) -> String {
 }
 
 impl Comparison {
-    /// Returns the points of a curve in ns-2 and in the laboratory, with the means over the seeds.
+    /// Returns the points of a curve in the reference and in the laboratory, with the means over the seeds.
     fn curves(&self, key: &[&str]) -> [Vec<(f64, Estimate)>; 2] {
         let points: Vec<(f64, (Estimate, Estimate))> = match self.scenario.figure.x {
             X::LastAxis(name) => (self.cells.iter())

@@ -1,16 +1,18 @@
-//! Compares the laboratory with ns-2 on the same scenarios (`scenarios.rs`).
+//! Compares the laboratory with ns-2 and with Linux's TCP on the same scenarios (`ns2.rs`,
+//! `linux.rs`).
 //!
 //! `make ns2` runs ns-2 (`bench/ns2/run.py`) and the laboratory, stores their results in
-//! `bench/results/ns2`, and writes `docs/ns2.md`. The tests here need no ns-2. They check that
+//! `bench/results/ns2`, and writes `docs/ns2.md`. `make linux-tcp` does the same with Linux in
+//! User-Mode Linux (`bench/linux/run.py`). The tests here need neither. They check that
 //!
-//! - ns-2's stored results belong to the current plan and script;
+//! - the stored results of the other side belong to the current plan and script;
 //! - the laboratory still has its stored results, with the first seed of each combination;
-//! - exactly the known differences (`differences`) exceed the tolerances of
-//!   `bench/ns2/tolerances.json`, which were committed before the first comparison;
+//! - exactly the known differences (`differences`) exceed the tolerances (`tolerances.json`), which
+//!   were committed before the first comparison;
 //! - page and figure show the stored results.
 //!
-//! `FATHOM_WRITE=1 cargo test --release -p fathom-papers --test ns2` writes page and figure from the
-//! stored results.
+//! `FATHOM_WRITE=1 cargo test --release -p fathom-papers --test reference` writes pages and figures
+//! from the stored results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -22,15 +24,62 @@ use fathom_experiments::study::{RunOptions, Study, StudyRun, run_study};
 use fathom_metrics::{Distribution, Estimate, round};
 use serde::Deserialize;
 
+mod linux;
+mod ns2;
 mod page;
 mod scenarios;
 
-use scenarios::{SCENARIOS, Scenario};
+use scenarios::Scenario;
 
-const TOLERANCES: &str = "bench/ns2/tolerances.json";
-const PAGE: &str = "docs/ns2.md";
-const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test ns2";
-const AGAIN: &str = "repeat the runs: make ns2";
+const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test reference";
+const REFERENCES: [&Reference; 2] = [&ns2::NS2, &linux::LINUX];
+
+/// A simulator or a system that the laboratory is compared with.
+struct Reference {
+    /// Name in texts: `ns-2`.
+    name: &'static str,
+    /// Name of its folders in `bench` and in `bench/results`.
+    folder: &'static str,
+    /// Command that runs all scenarios.
+    make: &'static str,
+    /// Page with the comparison.
+    page: &'static str,
+    /// Beginning of the page in Markdown.
+    head: &'static str,
+    /// Whether its runs take CPU time, so that the cost can be compared with the laboratory's.
+    /// Otherwise, they take as long as the scenario.
+    simulates: bool,
+    scenarios: &'static [Scenario],
+}
+
+impl Reference {
+    fn tolerances(&self) -> Vec<Tolerance> {
+        json(&format!("bench/{}/tolerances.json", self.folder))
+    }
+
+    fn plan_file(&self, scenario: &Scenario) -> String {
+        format!("bench/{}/{}.toml", self.folder, scenario.name)
+    }
+
+    /// Returns the path of a file of results: `-laboratory.csv`.
+    fn results(&self, scenario: &Scenario, ending: &str) -> String {
+        format!("bench/results/{}/{}{ending}", self.folder, scenario.name)
+    }
+
+    fn study(&self, scenario: &Scenario) -> Study {
+        Study::from_toml(scenario.name, &text(&self.plan_file(scenario))).expect("a plan")
+    }
+
+    /// Returns the texts of the scripts that run a scenario.
+    fn script(&self, scenario: &Scenario) -> String {
+        let files = scenario.scripts.iter();
+        files.map(|file| text(&format!("bench/{}/{file}", self.folder))).collect()
+    }
+
+    fn comparisons(&'static self) -> Vec<Comparison> {
+        self.scenarios.iter().map(|scenario| Comparison::read(self, scenario)).collect()
+    }
+}
 
 /// A measure of a run.
 struct Measure {
@@ -104,6 +153,15 @@ const MEASURES: &[Measure] = &[
         of: |b| b.starved(10.0),
     },
     Measure {
+        name: "share",
+        column: "share_percent",
+        heading: "share of the flow in %",
+        of: |b| {
+            let all: f64 = b.outcome.groups.values().map(|group| group.throughput_bps).sum();
+            round(100.0 * b.group.throughput_bps / all, 3)
+        },
+    },
+    Measure {
         name: "median",
         column: "median_ms",
         heading: "median response time in ms",
@@ -124,15 +182,6 @@ const MEASURES: &[Measure] = &[
 ];
 
 impl Scenario {
-    fn plan_file(&self) -> String {
-        format!("bench/ns2/{}.toml", self.name)
-    }
-
-    /// Returns the path of a file of results: `-laboratory.csv`.
-    fn results(&self, ending: &str) -> String {
-        format!("bench/results/ns2/{}{ending}", self.name)
-    }
-
     /// Returns the columns of its results: its measures, and the points of its figure if this is a
     /// distribution.
     fn columns(&self) -> Vec<String> {
@@ -148,10 +197,6 @@ impl Scenario {
         let tolerance = |name: &&str| of(name, Some(self.name)).or_else(|| of(name, None));
         self.measures.iter().map(|name| tolerance(name).expect("a tolerance")).collect()
     }
-
-    fn study(&self) -> Study {
-        Study::from_toml(self.name, &text(&self.plan_file())).expect("a plan")
-    }
 }
 
 /// The largest accepted difference of a measure.
@@ -161,7 +206,7 @@ struct Tolerance {
     /// tolerance of the measure.
     scenario: Option<String>,
     measure: String,
-    /// Relative to ns-2's mean.
+    /// Relative to the reference's mean.
     percent: f64,
     /// In units of the measure.
     absolute: f64,
@@ -171,13 +216,13 @@ struct Tolerance {
 }
 
 impl Tolerance {
-    fn agrees(&self, ns2: &Estimate, ours: &Estimate) -> bool {
-        let largest = (self.percent / 100.0 * ns2.mean.abs()).max(self.absolute);
+    fn agrees(&self, theirs: &Estimate, ours: &Estimate) -> bool {
+        let largest = (self.percent / 100.0 * theirs.mean.abs()).max(self.absolute);
         let inside = |mean: f64, of: &Estimate| {
             of.interval().is_some_and(|(low, high)| (low..=high).contains(&mean))
         };
-        (ours.mean - ns2.mean).abs() <= largest
-            || (self.intervals && inside(ns2.mean, ours) && inside(ours.mean, ns2))
+        (ours.mean - theirs.mean).abs() <= largest
+            || (self.intervals && inside(theirs.mean, ours) && inside(ours.mean, theirs))
     }
 
     fn text(&self) -> String {
@@ -192,9 +237,12 @@ impl Tolerance {
     }
 }
 
+/// What a reference stores about its runs of a scenario.
 #[derive(Deserialize)]
-struct Ns2 {
+struct ReferenceRuns {
+    /// Name and version.
     simulator: String,
+    /// CPU time of a simulator, or duration of the runs.
     cpu_seconds: f64,
     plan: String,
     script: String,
@@ -215,10 +263,10 @@ struct Run {
     values: BTreeMap<String, f64>,
 }
 
-/// Runs of both simulators in one combination of the sweep.
+/// Runs of both sides in one combination of the sweep.
 struct Cell {
     key: Vec<String>,
-    ns2: Vec<Run>,
+    theirs: Vec<Run>,
     ours: Vec<Run>,
 }
 
@@ -227,37 +275,38 @@ impl Cell {
         self.key.iter().map(String::as_str).eq(key.iter().copied())
     }
 
-    /// Returns the means of a column over the runs of ns-2 and of the laboratory.
+    /// Returns the means of a column over the runs of the reference and of the laboratory.
     fn estimates(&self, column: &str) -> (Estimate, Estimate) {
         let of = |runs: &[Run]| {
             let values: Vec<f64> = runs.iter().map(|run| run.values[column]).collect();
             Estimate::of(&values).expect("runs")
         };
-        (of(&self.ns2), of(&self.ours))
+        (of(&self.theirs), of(&self.ours))
     }
 }
 
 /// Stored results of a scenario.
 struct Comparison {
+    reference: &'static Reference,
     scenario: &'static Scenario,
-    ns2: Ns2,
+    theirs: ReferenceRuns,
     ours: Laboratory,
     cells: Vec<Cell>,
 }
 
 impl Comparison {
     /// Reads the stored results. The cells are in the order of the plan's values.
-    fn read(scenario: &'static Scenario) -> Self {
-        let ours = read_runs(scenario, "-laboratory.csv");
+    fn read(reference: &'static Reference, scenario: &'static Scenario) -> Self {
+        let ours = read_runs(reference, scenario, "-laboratory.csv");
         let mut cells: Vec<Cell> = Vec::new();
-        for run in read_runs(scenario, ".csv") {
+        for run in read_runs(reference, scenario, ".csv") {
             let same = |other: &&Run| other.key == run.key;
             match cells.iter_mut().find(|cell| cell.key == run.key) {
-                Some(cell) => cell.ns2.push(run),
+                Some(cell) => cell.theirs.push(run),
                 None => cells.push(Cell {
                     key: run.key.clone(),
                     ours: ours.iter().filter(same).cloned().collect(),
-                    ns2: vec![run],
+                    theirs: vec![run],
                 }),
             }
         }
@@ -267,9 +316,10 @@ impl Comparison {
             cell.key.iter().enumerate().map(|(axis, value)| rank(axis, value)).collect::<Vec<_>>()
         });
         Self {
+            reference,
             scenario,
-            ns2: json(&scenario.results(".json")),
-            ours: json(&scenario.results("-laboratory.json")),
+            theirs: json(&reference.results(scenario, ".json")),
+            ours: json(&reference.results(scenario, "-laboratory.json")),
             cells,
         }
     }
@@ -282,18 +332,18 @@ impl Comparison {
             self.cells.iter().flat_map(|cell| tolerances.iter().map(move |t| (cell, t)))
         {
             let measure = tolerance.measure.as_str();
-            let (ns2, ours) = cell.estimates(self::measure(measure).column);
+            let (theirs, ours) = cell.estimates(self::measure(measure).column);
             let mut listed = self.scenario.differences.iter().flat_map(|d| d.cells);
             let listed = listed.any(|(of, key)| *of == measure && cell.is(key));
-            let fault = match (tolerance.agrees(&ns2, &ours), listed) {
+            let fault = match (tolerance.agrees(&theirs, &ours), listed) {
                 (false, false) => "differs, and `differences` does not list it",
                 (true, true) => "agrees, but `differences` lists it",
                 _ => continue,
             };
             let name = self.scenario.name;
             faults.push(format!(
-                "{name}, {measure} of {:?}: ns-2 {ns2:.3}, laboratory {ours:.3}: {fault}",
-                cell.key
+                "{name}, {measure} of {:?}: {} {theirs:.3}, laboratory {ours:.3}: {fault}",
+                cell.key, self.reference.name
             ));
         }
         faults
@@ -325,8 +375,8 @@ fn json<T: for<'a> Deserialize<'a>>(path: &str) -> T {
 }
 
 /// Reads the runs of a CSV file; further columns are ignored.
-fn read_runs(scenario: &Scenario, ending: &str) -> Vec<Run> {
-    let text = text(&scenario.results(ending));
+fn read_runs(reference: &Reference, scenario: &Scenario, ending: &str) -> Vec<Run> {
+    let text = text(&reference.results(scenario, ending));
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().expect("a head");
     lines
@@ -361,11 +411,18 @@ fn csv(scenario: &Scenario, runs: &[Run]) -> String {
     csv
 }
 
+/// Returns all scenarios with their references.
+fn scenarios() -> impl Iterator<Item = (&'static Reference, &'static Scenario)> {
+    REFERENCES
+        .into_iter()
+        .flat_map(|reference| reference.scenarios.iter().map(move |s| (reference, s)))
+}
+
 fn key(scenario: &Scenario, run: &StudyRun) -> Vec<String> {
     scenario.axes.iter().map(|(axis, _)| run.key[*axis].clone()).collect()
 }
 
-/// Returns the values of a run's columns, as `run.py` computes them for ns-2.
+/// Returns the values of a run's columns, as `run.py` computes them for the reference.
 fn values(scenario: &Scenario, run: &StudyRun, outcome: &Outcome) -> BTreeMap<String, f64> {
     let bottleneck = Bottleneck {
         link: &outcome.links[scenario.link],
@@ -411,60 +468,77 @@ fn write(path: &str, text: &str) {
 
 #[test]
 fn stored_results_belong_to_the_current_plan() {
-    for scenario in &SCENARIOS {
-        let (ns2, name) = (json::<Ns2>(&scenario.results(".json")), scenario.name);
-        assert!(ns2.plan == text(&scenario.plan_file()), "{name}.toml has changed; {AGAIN}");
-        let script = text("bench/ns2/common.tcl") + &text(scenario.script);
-        assert!(ns2.script == script, "{} or common.tcl has changed; {AGAIN}", scenario.script);
-        let runs = scenario.study().runs(1.0).expect("runs");
+    for (reference, scenario) in scenarios() {
+        let (name, again) = (scenario.name, format!("repeat the runs: {}", reference.make));
+        let theirs: ReferenceRuns = json(&reference.results(scenario, ".json"));
+        let plan = text(&reference.plan_file(scenario));
+        assert!(theirs.plan == plan, "{name}.toml has changed; {again}");
+        let same = theirs.script == reference.script(scenario);
+        assert!(same, "one of {:?} has changed; {again}", scenario.scripts);
+        let runs = reference.study(scenario).runs(1.0).expect("runs");
         let planned: BTreeSet<_> = runs.iter().map(|run| (key(scenario, run), run.seed)).collect();
         for ending in [".csv", "-laboratory.csv"] {
-            let stored = read_runs(scenario, ending);
-            assert_eq!(stored.len(), planned.len(), "{name}{ending}; {AGAIN}");
+            let stored = read_runs(reference, scenario, ending);
+            assert_eq!(stored.len(), planned.len(), "{name}{ending}; {again}");
             let stored: BTreeSet<_> = stored.into_iter().map(|run| (run.key, run.seed)).collect();
-            assert!(stored == planned, "{name}{ending} has other runs than the plan; {AGAIN}");
+            assert!(stored == planned, "{name}{ending} has other runs than the plan; {again}");
         }
     }
 }
 
 #[test]
 fn laboratory_still_has_its_stored_results() {
-    for scenario in &SCENARIOS {
-        let study = scenario.study().with_seeds(1).expect("a study");
-        let stored = read_runs(scenario, "-laboratory.csv");
+    for (reference, scenario) in scenarios() {
+        let study = reference.study(scenario).with_seeds(1).expect("a study");
+        let stored = read_runs(reference, scenario, "-laboratory.csv");
         let first: Vec<Run> = stored.into_iter().filter(|run| run.seed == study.seed).collect();
         let now = laboratory(scenario, &study);
-        assert_eq!(now, first, "the laboratory has other results than before; {AGAIN}");
+        let again = format!("repeat the runs: {}", reference.make);
+        assert_eq!(now, first, "the laboratory has other results than before; {again}");
     }
 }
 
-/// Runs all seeds and stores the results.
-#[test]
-#[ignore = "takes minutes of CPU time; make ns2 runs it"]
-fn whole_plans_run_in_the_laboratory() {
-    for scenario in &SCENARIOS {
+/// Runs all seeds of a reference's plans and stores the results.
+fn store_laboratory(reference: &Reference) {
+    for scenario in reference.scenarios {
         let before = cpu_seconds().expect("CPU time, which Linux reports");
-        let runs = laboratory(scenario, &scenario.study());
+        let runs = laboratory(scenario, &reference.study(scenario));
         let used = round(cpu_seconds().expect("CPU time") - before, 1);
-        write(&scenario.results("-laboratory.csv"), &csv(scenario, &runs));
-        write(&scenario.results("-laboratory.json"), &format!("{{\"cpu_seconds\": {used}}}\n"));
+        write(&reference.results(scenario, "-laboratory.csv"), &csv(scenario, &runs));
+        let json = format!("{{\"cpu_seconds\": {used}}}\n");
+        write(&reference.results(scenario, "-laboratory.json"), &json);
         println!("{}: {} runs, {used} s of CPU time", scenario.name, runs.len());
     }
 }
 
 #[test]
-fn laboratory_agrees_with_ns2_within_tolerances() {
-    let tolerances: Vec<Tolerance> = json(TOLERANCES);
-    let comparisons: Vec<Comparison> = SCENARIOS.iter().map(Comparison::read).collect();
-    let figures = comparisons.iter().map(|c| (c.scenario.results(".svg"), page::figure(c)));
-    let page = (PAGE.to_owned(), page::page(&comparisons, &tolerances));
-    for (path, should) in figures.chain([page]) {
-        if std::env::var_os("FATHOM_WRITE").is_some() {
-            write(&path, &should);
-        } else {
-            assert!(text(&path) == should, "{path} differs from the results: {HINT}");
+#[ignore = "takes minutes of CPU time; make ns2 runs it"]
+fn whole_plans_of_ns2_run_in_the_laboratory() {
+    store_laboratory(&ns2::NS2);
+}
+
+#[test]
+#[ignore = "takes minutes of CPU time; make linux-tcp runs it"]
+fn whole_plans_of_linux_run_in_the_laboratory() {
+    store_laboratory(&linux::LINUX);
+}
+
+#[test]
+fn laboratory_agrees_with_its_references_within_tolerances() {
+    let mut faults: Vec<String> = Vec::new();
+    for reference in REFERENCES {
+        let (tolerances, comparisons) = (reference.tolerances(), reference.comparisons());
+        let figures =
+            comparisons.iter().map(|c| (reference.results(c.scenario, ".svg"), page::figure(c)));
+        let page = (reference.page.to_owned(), page::page(reference, &comparisons, &tolerances));
+        for (path, should) in figures.chain([page]) {
+            if std::env::var_os("FATHOM_WRITE").is_some() {
+                write(&path, &should);
+            } else {
+                assert!(text(&path) == should, "{path} differs from the results: {HINT}");
+            }
         }
+        faults.extend(comparisons.iter().flat_map(|c| c.faults(&tolerances)));
     }
-    let faults: Vec<String> = comparisons.iter().flat_map(|c| c.faults(&tolerances)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -1,0 +1,126 @@
+//! Scenarios that Linux's TCP runs, too (`bench/linux`).
+
+use std::ffi::OsStr;
+use std::sync::atomic::AtomicBool;
+
+use fathom_netsim::backend::netem::run_in_guest;
+
+use crate::scenarios::{Curves, Difference, Scenario, X};
+use crate::{Reference, root};
+
+pub(crate) const LINUX: Reference = Reference {
+    name: "Linux",
+    folder: "linux",
+    make: "make linux-tcp",
+    page: "docs/linux-tcp.md",
+    head: HEAD,
+    simulates: false,
+    scenarios: SCENARIOS,
+};
+
+const HEAD: &str = "\
+# The laboratory's TCP beside Linux's
+
+<!-- Made from bench/results/linux: FATHOM_WRITE=1 cargo test --release -p fathom-papers --test reference -->
+
+`make linux-tcp` runs Linux's TCP and the laboratory's, compares them, and writes this page. Linux's
+TCP runs in User-Mode Linux (Debian and Ubuntu: `apt-get install user-mode-linux kmod iproute2`).
+
+**Question.** Do the laboratory's controllers at packet level have the throughput, drops, queue and
+timeouts of Linux's controllers with the same names?
+
+**Method.** Both run the same plan in [`bench/linux`](../bench/linux/README.md). In Linux, a run has
+three network namespaces: a sender, a router with the bottleneck, and a receiver. The bottleneck is
+netem with a rate, a delay and a limit in packets, as in the netem backend
+([backends.md](backends.md)). Runs in Linux are in real time. The laboratory's TCP has Linux's
+defaults, but no RACK, tail loss probes or PRR ([validation.md](validation.md#compared-with-linux)).
+In the laboratory, nothing in these scenarios is random, so all seeds give the same run.
+
+**Tolerances.** The tolerances were committed before the first comparison. A tolerance applies to
+the difference of the means over the seeds, relative to Linux's mean. No tolerance has been changed.
+
+";
+
+const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "flows",
+        title: "Flows of one controller",
+        describes: "One, two or four flows share a drop-tail bottleneck of 10 Mbps with room for 50 \
+                    packets. The round trip takes 40 ms without a queue. A run lasts 60 s, of which \
+                    the last 40 s count.",
+        scripts: &["run.py"],
+        link: "left-right",
+        group: "flows",
+        measures: &["throughput", "drops", "queue", "timeouts"],
+        axes: &[("controller", "controller"), ("flows", "flows")],
+        figure: Curves {
+            x: X::LastAxis("queue"),
+            caption: "",
+            curves: &[
+                ("reno", &["reno"]),
+                ("cubic", &["cubic"]),
+                ("vegas", &["vegas"]),
+                ("highspeed", &["highspeed"]),
+            ],
+        },
+        differences: &[
+            Difference {
+                cause: "**Two flows of Vegas.** In the laboratory, the queue is 13 packets longer. \
+                        The cause is not known. The second flow takes the queue of the first one \
+                        for a part of its base RTT, so the result depends on the first seconds.",
+                cells: &[("queue", &["vegas", "2"])],
+            },
+            Difference {
+                cause: "**Four flows of HighSpeed TCP.** Linux drops half as many packets. The \
+                        cause is not known.",
+                cells: &[("drops", &["highspeed", "4"])],
+            },
+        ],
+    },
+    Scenario {
+        name: "share",
+        title: "A flow beside Reno",
+        describes: "A flow of each controller and a flow of Reno share the bottleneck, which has \
+                    room for 25, 50 or 100 packets. A run lasts 80 s, of which the last 60 s count.",
+        scripts: &["run.py"],
+        link: "left-right",
+        group: "flows",
+        measures: &["throughput", "drops", "queue", "share"],
+        axes: &[("controller", "controller"), ("buffer", "packets of room")],
+        figure: Curves {
+            x: X::LastAxis("share"),
+            caption: "",
+            curves: &[
+                ("reno", &["reno"]),
+                ("cubic", &["cubic"]),
+                ("vegas", &["vegas"]),
+                ("highspeed", &["highspeed"]),
+            ],
+        },
+        differences: &[
+            Difference {
+                cause: "**Room for 25 packets.** Drops differ by 30 to 40 %, in different \
+                        directions. The cause is not known. With more room, drops agree.",
+                cells: &[("drops", &["vegas", "25"]), ("drops", &["highspeed", "25"])],
+            },
+            Difference {
+                cause: "**HighSpeed TCP with room for 50 packets** gets 40 to 47 % in three runs of \
+                        Linux, and 51 % in the laboratory. The cause is not known.",
+                cells: &[("share", &["highspeed", "50"])],
+            },
+        ],
+    },
+];
+
+#[test]
+#[ignore = "takes minutes in User-Mode Linux; make linux-tcp runs it"]
+fn linux_runs_the_scenarios() {
+    let script = root().join("bench/linux/run.py");
+    let words = std::env::var("LINUX_TCP").unwrap_or_default();
+    let command: Vec<&OsStr> = [OsStr::new("python3"), script.as_os_str()]
+        .into_iter()
+        .chain(words.split_whitespace().map(OsStr::new))
+        .collect();
+    let code = run_in_guest(&command, &AtomicBool::new(false), &mut std::io::stderr());
+    assert_eq!(code.expect("a guest"), 0);
+}
