@@ -58,7 +58,7 @@ fn controller_spec_errors_suggest_a_fix() {
     assert_eq!(error("quicksilver"), format!("unknown controller 'quicksilver'; known: {known}"));
     assert_eq!(
         error("sync:flor=1ms"),
-        "'sync' has no option 'flor' (did you mean 'floor'?); options: signal, floor, slow-start, recovery, reset, cut, trust, hystart"
+        "'sync' has no option 'flor' (did you mean 'floor'?); options: signal, floor, slow-start, recovery, reset, cut, threshold, trust, hystart"
     );
     assert_eq!(error("reno:floor=1ms"), "'reno' has no option 'floor'; options: hystart");
     assert_eq!(
@@ -75,7 +75,7 @@ fn controller_spec_errors_suggest_a_fix() {
     );
     assert_eq!(
         error("sync:floor"),
-        "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut, trust, hystart"
+        "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut, threshold, trust, hystart"
     );
     assert_eq!(
         error("sync:"),

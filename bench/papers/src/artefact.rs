@@ -84,6 +84,9 @@ pub struct Claim {
     pub verdict: Verdict,
     /// Measured numbers.
     pub found: String,
+    /// Numbers of ns-2 in the same scenario; empty if ns-2 was not run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ns2: String,
     /// Reason why the claim or a part of it is inapplicable or not in its regime; empty if neither
     /// applies.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -239,7 +239,15 @@ impl ClaimCheck {
         let [id, source, says, test] =
             [self.id, self.source, self.says, self.test].map(str::to_owned);
         let cause = if verdict == Verdict::NotHeld { self.cause } else { "" }.to_owned();
-        Claim { id, source, says, test, verdict, found, reason, cause }
+        Claim { id, source, says, test, verdict, found, ns2: self.of_ns2(), reason, cause }
+    }
+
+    /// Returns the numbers of ns-2, if it ran all studies of the claim.
+    fn of_ns2(&self) -> String {
+        let results = crate::ns2::results();
+        let has = !self.studies.is_empty() && results.have(self.studies);
+        let numbers = has.then(|| (self.predicate)(results).numbers);
+        numbers.unwrap_or_default()
     }
 }
 

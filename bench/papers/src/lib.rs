@@ -13,17 +13,22 @@
 //! | `claims.rs` | claims with their predicates, and the comparisons that predicates use |
 //! | `sync_tcp/`, `dca/`, `sdc/`, `ghstcp/`, `packet_size/` | one paper each |
 //! | `validation.rs` | the papers' scenarios with TCP, and bands around their numbers |
+//! | `ns2.rs` | results of ns-2 on these scenarios |
+//! | `causes.rs` | settings of these scenarios, changed one at a time |
+//! | `ladders.rs` | mechanisms of QUIC, added to these scenarios one at a time |
 //!
 //! A claim is a statement of the paper with a predicate over measured numbers, written before the
 //! numbers were known or marked otherwise. Nothing is tuned to look right: claims that do not hold
 //! are reported as such, and the departures describe the differences from the paper.
 
 mod artefact;
+mod causes;
 mod claims;
 mod dca;
 mod ghstcp;
 mod ladders;
 mod noise;
+mod ns2;
 mod packet_size;
 mod record;
 pub mod report;
@@ -124,6 +129,7 @@ pub const PAPERS: &[Paper] = &[
     ghstcp::PAPER,
     packet_size::PAPER,
     validation::PAPER,
+    causes::PAPER,
     ladders::PAPER,
 ];
 

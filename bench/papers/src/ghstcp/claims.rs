@@ -35,7 +35,7 @@ const SCALE: &str = "At 50 ms, S1 loses 40 % of its throughput, as the paper say
                      tenth of the paper's rates, S2's windows are about 100 packets. With such \
                      windows, HighSpeed TCP behaves nearly as Reno, and S1 fills its access links. \
                      At 100 ms, drops are rare. With TCP at full rates, S1 loses 11 % at 25 ms, 74 \
-                     % at 50 ms and 34 % at 100 ms (`validation-ghstcp`, case 3, one seed).";
+                     % at 50 ms and 34 % at 100 ms (one seed; the runs are not stored).";
 
 const BULK: &str = "noise-bulk";
 /// Numbers by which systems are compared, with their noise.
@@ -81,7 +81,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             "Rates and Reno's windows are a tenth of the paper's. So Reno refills the link \
                 within seconds, and leaves capacity unused only at 100 ms. With TCP at full rates, \
                 S1 and S2 together leave 2 % of the link unused at 25 ms, 17 % at 50 ms and 7 % at \
-                100 ms (`validation-ghstcp`, one seed).",
+                100 ms (one seed; the runs are not stored).",
         )
         .asks(|r| against(r, RENO, REST, UNDERUSED / 100.0, less)),
     claim("ghstcp-reno-unharmed-by-delay", "gHSTCP §3.1, case 1", &[DROPTAIL])

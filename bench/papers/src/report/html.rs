@@ -78,6 +78,9 @@ fn claims(claims: &[Claim]) -> Markup {
                         br; span.note { "test:" } " " (claim.test)
                         @for (what, reason) in explained(claim) { br; span.note { (what) ":" } " " (reason) }
                         br; span.note { "found:" } " " (claim.found)
+                        @if !claim.ns2.is_empty() {
+                            br; span.note { "ns-2:" } " " (claim.ns2)
+                        }
                     }
                 }
             }

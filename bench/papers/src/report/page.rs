@@ -123,6 +123,29 @@ fn table(grid: &Grid) -> String {
     text
 }
 
+/// Returns the claims as a table of the paper's, ns-2's and the laboratory's numbers.
+pub fn beside_ns2(record: &Record) -> String {
+    let claims = &record.report.claims;
+    let mut text = format!(
+        "{}.\n\n| paper | ns-2 | laboratory | verdict |\n|---|---|---|---|\n",
+        tally(claims)
+    );
+    for claim in claims {
+        let ns2 = if claim.ns2.is_empty() { "not run" } else { claim.ns2.as_str() };
+        let _ = writeln!(
+            text,
+            "| {} ({}) | {} | {} | {} {} |",
+            plain(&claim.says),
+            plain(&claim.source),
+            plain(ns2),
+            plain(&claim.found),
+            mark(claim.verdict),
+            word(claim.verdict),
+        );
+    }
+    text
+}
+
 fn claims(page: &mut String, claims: &[Claim]) {
     if claims.is_empty() {
         return;
@@ -136,9 +159,13 @@ fn claims(page: &mut String, claims: &[Claim]) {
         let reason: String = explained(claim)
             .map(|(what, reason)| format!("*{what}*: {}. ", plain(reason).trim_end_matches('.')))
             .collect();
+        let ns2 = match claim.ns2.as_str() {
+            "" => String::new(),
+            numbers => format!(". *ns-2*: {}", plain(numbers)),
+        };
         let _ = writeln!(
             page,
-            "| {} {} | {} ({}): {} | {} | {reason}{} |",
+            "| {} {} | {} ({}): {} | {} | {reason}{}{ns2} |",
             mark(claim.verdict),
             word(claim.verdict),
             plain(&claim.id),

@@ -148,6 +148,9 @@ pub fn text(record: &Record) -> String {
             paragraph(t, label, INDENT, &said);
         }
         paragraph(t, "    found      ", INDENT, &claim.found);
+        if !claim.ns2.is_empty() {
+            paragraph(t, "    ns-2       ", INDENT, &claim.ns2);
+        }
     }
     let departures = departures(record);
     if !departures.is_empty() {

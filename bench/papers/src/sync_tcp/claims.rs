@@ -40,10 +40,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
              mean fraction) is larger with SACK-ARED-ECN than with Reno",
         )
         .cause(
-            "The claim holds with TCP (`validation-sync-tcp-75`, seeds 1 to 3): the mean fraction \
-             is 0.32 with SACK-ARED-ECN and 0.29 with Reno. The step from TCP to QUIC that changes \
-             the result at 75 % is not known. In the ladder at 90 %, the first window, the probes \
-             and the handshakes each increase the drops of a short queue.",
+            "The claim holds with TCP (`fathom reproduce validation --figure sync-tcp-75`). The step \
+             from TCP to QUIC that changes the result at 75 % is not known. At 90 %, QUIC's first \
+             window, probes and handshakes each increase the drops (`ladder-sync-tcp`).",
         )
         .asks(|r| {
             let [ared, reno] = [ARED, RENO].map(|system| Curve::one("75", system));
@@ -268,9 +267,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
              with Sync-TCP",
         )
         .cause(
-            "With TCP (`validation-sync-tcp-largest`), the largest response loses 3, 6, 14, 31 and \
-             49 times fewer packets in the five seeds. At 85 %, 5.6 % of all QUIC packets are \
-             dropped with Reno and 3.3 % with Sync-TCP, but only 1.2 and 0.2 % of all TCP packets. \
+            "With TCP (`validation-sync-tcp-largest`), the percentage is 3, 9, 8, 32 and 12 times \
+             as large with Reno in the five seeds. At 85 %, 5.6 % of all QUIC packets are \
+             dropped with Reno and 3.3 % with Sync-TCP, but only 1.3 and 0.3 % of all TCP packets. \
              Most dropped QUIC packets belong to handshakes and first windows, which no controller \
              controls.",
         )
@@ -396,11 +395,11 @@ fn largest(r: &Results, system: &str, of: Measure) -> BySeed {
     r.by_seed(LARGEST, &[("system", system)], of)
 }
 
-fn largest_seconds(o: &Outcome) -> Option<f64> {
+pub(crate) fn largest_seconds(o: &Outcome) -> Option<f64> {
     Some(o.groups.get("forward")?.traced_end?.seconds)
 }
 
-fn largest_lost(o: &Outcome) -> Option<f64> {
+pub(crate) fn largest_lost(o: &Outcome) -> Option<f64> {
     let end = o.groups.get("forward")?.traced_end?;
     Some(100.0 * end.lost as f64 / end.sent.max(1) as f64)
 }

@@ -21,6 +21,7 @@ use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::results::{BySeed, Measure};
 use crate::{Artefact, Change, Paper, Results, spec};
+pub(crate) use claims::{largest_lost, largest_seconds};
 use curves::{Curve, LARGE, RESPONSES, View};
 #[cfg(test)]
 pub(crate) use margins::NOISE;
@@ -173,11 +174,16 @@ fn one_bottleneck(results: &Results, load: &'static str) -> Artefact {
 }
 
 /// Draws figure 7 for another study with the axes of the paper's.
-pub(crate) fn figure_7_of(results: &Results, study: &'static str, title: &str) -> Artefact {
+pub(crate) fn response_times_of(
+    results: &Results,
+    study: &'static str,
+    load: &'static str,
+    title: &str,
+) -> Artefact {
     curves::figure(
         results,
         title,
-        &SYSTEMS.map(|system| Curve::one_of(study, "90", system)),
+        &SYSTEMS.map(|system| Curve::one_of(study, load, system)),
         &RESPONSES,
     )
 }

@@ -156,8 +156,8 @@ faster, hold the window, or cut it by 10, 25 or 50 %.",
     departures: "The verdicts also control slow start, unless `slow-start=reno` is set. During
 fast recovery, verdicts are ignored unless `recovery=steer` is set. `sync` never forgets the
 smallest and the largest delay, unless `reset` is set. An early cut also sets the slow-start
-threshold, unless `threshold=keep` is set. `sync` needs one-way delays that the peer reports. If the peer does not report them, use
-`signal=rtt` or `signal=either`.
+threshold, unless `threshold=keep` is set. `sync` needs one-way delays that the peer reports. If the
+peer does not report them, use `signal=rtt` or `signal=either`.
 
 By default, the window never exceeds the window that Reno would have reached since the last loss.
 Without this limit, a receiver could get more than its share by reporting false times. `trust=full`
