@@ -45,7 +45,7 @@ league: setup
 	bench/judge/league.sh target/release/fathom
 
 # Compares the laboratory's TCP with ns-2 in the same scenario. Writes bench/results/ns2 and
-# docs/ns2.md; takes about 30 min of CPU time. Needs ns-2, and Python 3.11 or newer.
+# docs/ns2.md; takes about 45 min of CPU time. Needs ns-2, and Python 3.11 or newer.
 ns2:
 	python3 bench/ns2/run.py
 	$(MAKE) setup

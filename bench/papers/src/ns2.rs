@@ -129,7 +129,8 @@ fn starved_flows(row: &Row<'_>) -> Option<KeyedOutcome> {
     let window = |seconds: f64, column: &str| {
         let shares = ShareDistribution {
             flows: row.number("flows")? as usize,
-            mean_percent: 100.0,
+            // Not measured.
+            mean_percent: f64::NAN,
             starved_percent: row.number(column)?,
             cdf: Vec::new(),
         };

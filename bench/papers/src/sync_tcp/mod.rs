@@ -173,7 +173,8 @@ fn one_bottleneck(results: &Results, load: &'static str) -> Artefact {
     )
 }
 
-/// Draws figure 7 for another study with the axes of the paper's.
+/// Draws the response times of the paper's systems in another study at a load, with the axes of the
+/// paper's figure 7.
 pub(crate) fn response_times_of(
     results: &Results,
     study: &'static str,

@@ -41,6 +41,14 @@ the difference of the means over the seeds, relative to Linux's mean. No toleran
 
 ";
 
+/// A curve for each controller.
+const CONTROLLERS: &[(&str, &[&str])] = &[
+    ("reno", &["reno"]),
+    ("cubic", &["cubic"]),
+    ("vegas", &["vegas"]),
+    ("highspeed", &["highspeed"]),
+];
+
 const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "flows",
@@ -53,16 +61,7 @@ const SCENARIOS: &[Scenario] = &[
         group: "flows",
         measures: &["throughput", "drops", "queue", "timeouts"],
         axes: &[("controller", "controller"), ("flows", "flows")],
-        figure: Curves {
-            x: X::LastAxis("queue"),
-            caption: "",
-            curves: &[
-                ("reno", &["reno"]),
-                ("cubic", &["cubic"]),
-                ("vegas", &["vegas"]),
-                ("highspeed", &["highspeed"]),
-            ],
-        },
+        figure: Curves { x: X::LastAxis("queue"), caption: "", curves: CONTROLLERS },
         differences: &[
             Difference {
                 cause: "**Two flows of Vegas.** In the laboratory, the queue is 13 packets longer. \
@@ -87,16 +86,7 @@ const SCENARIOS: &[Scenario] = &[
         group: "flows",
         measures: &["throughput", "drops", "queue", "share"],
         axes: &[("controller", "controller"), ("buffer", "packets of room")],
-        figure: Curves {
-            x: X::LastAxis("share"),
-            caption: "",
-            curves: &[
-                ("reno", &["reno"]),
-                ("cubic", &["cubic"]),
-                ("vegas", &["vegas"]),
-                ("highspeed", &["highspeed"]),
-            ],
-        },
+        figure: Curves { x: X::LastAxis("share"), caption: "", curves: CONTROLLERS },
         differences: &[
             Difference {
                 cause: "**Room for 25 packets.** Drops differ by 30 to 40 %, in different \

@@ -88,12 +88,12 @@ struct Measure {
     /// Column in CSV files.
     column: &'static str,
     heading: &'static str,
-    /// Computes the measure from the laboratory's run, as `run.py` does from ns-2's. The bottleneck
-    /// and the counted group are those of the scenario.
+    /// Computes the measure from the laboratory's run, as `run.py` does from the
+    /// reference's. The bottleneck and the counted group are those of the scenario.
     of: fn(&Bottleneck<'_>) -> f64,
 }
 
-/// What the measures of a laboratory run are computed from.
+/// Parts of a laboratory run from which the measures are computed.
 struct Bottleneck<'a> {
     link: &'a LinkOutcome,
     group: &'a GroupOutcome,
@@ -237,7 +237,7 @@ impl Tolerance {
     }
 }
 
-/// What a reference stores about its runs of a scenario.
+/// Stored description of a reference's runs of a scenario.
 #[derive(Deserialize)]
 struct ReferenceRuns {
     /// Name and version.
