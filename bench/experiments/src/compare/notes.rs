@@ -10,10 +10,7 @@ impl Comparison {
     /// full stop.
     pub fn notes(&self) -> Vec<String> {
         let late = self.late_events().into_iter().map(|(_, line)| line);
-        let all = late
-            .chain(self.full_other_direction())
-            .chain(self.unpaired())
-            .chain(self.tcp_in_disorder());
+        let all = late.chain(self.full_other_direction()).chain(self.unpaired());
         let beside: Vec<Beside> =
             self.plan.beside.iter().filter_map(|text| Beside::read(text).ok()).collect();
         let crossing =
@@ -24,24 +21,6 @@ impl Comparison {
         let compared = self.runs.iter().map(|run| (&*run.controller, run.stack));
         let unseeded = unseeded_note(compared.chain(crossing));
         all.chain(self.decisive_limits()).chain(unseeded).collect()
-    }
-
-    /// Returns a note that the laboratory's TCP treats reordering as loss, if it is compared on a
-    /// path that reorders.
-    ///
-    /// This TCP declares a loss after three duplicate acknowledgements. It lacks RACK (RFC 8985
-    /// §6.2), which Linux has: with RACK, a segment is lost only once a segment sent a reordering
-    /// window later was delivered, and the window adapts.
-    fn tcp_in_disorder(&self) -> Option<String> {
-        if !self.plan.stacks.contains(&Stack::Tcp) || !self.path_reorders() {
-            return None;
-        }
-        Some(
-            "the path reorders packets. TCP in the laboratory has no RACK (RFC 8985), so three \
-             duplicate acknowledgements count as a loss. Linux has RACK, so it is much faster on \
-             such a path than stack tcp"
-                .to_owned(),
-        )
     }
 
     /// Returns whether the path may reorder packets with bodies.

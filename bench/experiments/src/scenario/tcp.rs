@@ -18,15 +18,15 @@ use crate::tcp::TcpSettings;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpSpec {
-    /// Detection and repair of losses: `sack` (RFC 6675, the default), `newreno` (RFC 6582) or
-    /// `reno` (RFC 5681).
+    /// Detection and repair of losses: `rack` (RFC 8985 and RFC 6937, the default), `sack`
+    /// (RFC 6675; the default with `probes`), `newreno` (RFC 6582) or `reno` (RFC 5681).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<String>,
     /// Segments of the first window, such as `2p`; `10p` by default (RFC 6928).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<String>,
     /// Shortest retransmission timeout; `200ms` by default, 1 s in RFC 6298 and in ns-2 before
-    /// 2004.
+    /// 2004. With `rack`, the least time that is added to the smoothed round trip, as in Linux.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<String>,
     /// Retransmission timeout before the first round-trip time; `1s` by default (RFC 6298), 3 s in
@@ -121,10 +121,13 @@ impl TcpSpec {
     /// Checks every field. Fields that are left out have their defaults.
     fn settings(&self) -> Result<TcpSettings, Invalid> {
         let recovery = match self.recovery.as_deref() {
+            // Probes as in QUIC replace those of RACK-TLP.
+            None if self.probes.is_none() => LossRecovery::Rack,
+            Some("rack") => LossRecovery::Rack,
             None | Some("sack") => LossRecovery::Sack,
             Some("newreno") => LossRecovery::NewReno,
             Some("reno") => LossRecovery::Reno,
-            Some(other) => return Err(unknown("recovery", other, "sack, newreno or reno")),
+            Some(other) => return Err(unknown("recovery", other, "rack, sack, newreno or reno")),
         };
         let counting = match self.counting.as_deref() {
             None | Some("bytes") => GrowthCounting::Bytes,
@@ -176,6 +179,7 @@ impl TcpSpec {
             rto: RtoOptions {
                 floor: time("min-rto", self.min_rto.as_deref(), "200ms")?,
                 initial: time("initial-rto", self.initial_rto.as_deref(), "1s")?,
+                above_rtt: recovery == LossRecovery::Rack,
                 ..RtoOptions::default()
             },
             counting,
@@ -227,7 +231,7 @@ mod tests {
         let TcpSettings { options, acks } = TcpSettings::default();
         assert_eq!(
             (options.recovery, options.initial_window),
-            (LossRecovery::Sack, InitialWindow::Segments(10))
+            (LossRecovery::Rack, InitialWindow::Segments(10))
         );
         assert_eq!((options.rto.floor.as_millis(), options.rto.initial.as_millis()), (200, 1_000));
         assert_eq!((acks.every, acks.max_delay.as_millis()), (2, 40));
@@ -258,7 +262,7 @@ mod tests {
             let error = spec.check(&TcpSpec::default()).unwrap_err().to_string();
             assert!(error.starts_with("tcp.") && error.contains(expected), "{error}");
         };
-        wrong(|s| s.recovery = Some("tahoe".into()), "write sack, newreno or reno");
+        wrong(|s| s.recovery = Some("tahoe".into()), "write rack, sack, newreno or reno");
         wrong(|s| s.counting = Some("packets".into()), "write bytes or acks");
         wrong(|s| s.initial_window = Some("none".into()), "such as 2p");
         wrong(|s| s.min_rto = Some("0s".into()), "up to 60s");

@@ -18,6 +18,10 @@ pub enum LossRecovery {
     NewReno,
     /// SACK blocks (RFC 6675); the receiver must send them.
     Sack,
+    /// SACK blocks, the send times of segments and probes of the tail (RACK-TLP, RFC 8985), and a
+    /// window that shrinks as segments are delivered (RFC 6937), as in Linux. The receiver must
+    /// send SACK blocks.
+    Rack,
 }
 
 /// Window at the start of a connection.
@@ -99,7 +103,7 @@ pub struct TcpOptions {
     /// Bounds of the retransmission timeout.
     pub rto: RtoOptions,
     /// QUIC's probe timeout: a timeout, also of a SYN, sends probes and leaves the window
-    /// unchanged. Requires SACK.
+    /// unchanged. Requires [`LossRecovery::Sack`].
     pub probes: Option<Probes>,
     /// Bytes of a handshake packet on the wire; 40 by default, 1228 in QUIC (RFC 9000 §14.1).
     pub handshake: u16,
@@ -157,7 +161,7 @@ impl TcpOptions {
 
     /// Returns whether losses are found by SACK.
     pub fn has_sack(&self) -> bool {
-        self.recovery == LossRecovery::Sack
+        matches!(self.recovery, LossRecovery::Sack | LossRecovery::Rack)
     }
 
     /// Returns the options of the receiver that matches this sender; `acks` is the frequency of its
@@ -168,6 +172,7 @@ impl TcpOptions {
             max_delay: acks.max_delay,
             ticks: self.ack_ticks,
             sack: self.has_sack(),
+            dsack: self.recovery == LossRecovery::Rack,
             timestamps: self.timestamps,
             accurate_ecn: self.accurate_ecn,
             rto: self.rto,

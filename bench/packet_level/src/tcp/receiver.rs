@@ -21,6 +21,8 @@ pub struct TcpReceiverOptions {
     pub ticks: bool,
     /// Whether ACKs carry SACK blocks (RFC 2018).
     pub sack: bool,
+    /// With SACK: whether the first block reports data that arrived twice (RFC 2883).
+    pub dsack: bool,
     /// Whether ACKs carry timestamps (RFC 7323 §3). The timestamps also give one-way delays
     /// (Sync-TCP §3.2).
     pub timestamps: bool,
@@ -39,6 +41,7 @@ impl Default for TcpReceiverOptions {
             max_delay,
             ticks: false,
             sack: false,
+            dsack: false,
             timestamps: false,
             accurate_ecn: false,
             rto: RtoOptions::default(),
@@ -55,6 +58,8 @@ pub struct TcpReceiver {
     /// Ranges received behind a gap. A range is given by its first byte and the byte after its last
     /// byte. The most recently changed range is last.
     blocks: Vec<(u64, u64)>,
+    /// Data that arrived twice, for the next ACK.
+    duplicate: Option<(u64, u64)>,
     /// End of all received data: the sequence number after the last byte.
     arrived_end: u64,
     /// Number of in-order segments since the last ACK.
@@ -85,6 +90,7 @@ impl TcpReceiver {
             options,
             next: 0,
             blocks: Vec::new(),
+            duplicate: None,
             arrived_end: 0,
             waiting: 0,
             deadline: None,
@@ -146,7 +152,11 @@ impl TcpReceiver {
             self.end = Some(segment.seq + u64::from(segment.len));
         }
         let gap = !self.blocks.is_empty() || segment.fin;
-        if !self.insert(segment.seq, segment.seq + u64::from(segment.len)) || gap {
+        let end = segment.seq + u64::from(segment.len);
+        if self.options.dsack {
+            self.duplicate = self.known(segment.seq, end).or(self.duplicate);
+        }
+        if !self.insert(segment.seq, end) || gap {
             return true;
         }
         self.waiting += 1;
@@ -166,6 +176,15 @@ impl TcpReceiver {
         } else {
             now + delay
         }
+    }
+
+    /// Returns the first part of a segment that has arrived before.
+    fn known(&self, first: u64, end: u64) -> Option<(u64, u64)> {
+        if first < self.next {
+            return Some((first, end.min(self.next)));
+        }
+        let parts = self.blocks.iter().map(|(a, b)| (first.max(*a), end.min(*b)));
+        parts.filter(|(a, b)| a < b).min()
     }
 
     /// Inserts received bytes. Returns true if they were the next expected bytes.
@@ -227,7 +246,13 @@ impl TcpReceiver {
             ack: self.next,
             syn: self.syn_owed,
             ece: self.ece,
-            sack: self.blocks.iter().rev().take(blocks).copied().collect(),
+            sack: self
+                .duplicate
+                .take()
+                .into_iter()
+                .chain(self.blocks.iter().rev().copied())
+                .take(blocks)
+                .collect(),
             echo: self.options.timestamps.then_some(self.recent),
             one_way: self.options.timestamps.then_some(self.newest.1),
             with_data: false,

@@ -16,6 +16,9 @@ pub struct RtoOptions {
     pub initial: Duration,
     /// Minimum timeout; 1 s by default (RFC 6298 §2, rule 2.4). Linux and ns-2 use 200 ms.
     pub floor: Duration,
+    /// Whether the floor is the least addition to the smoothed RTT instead, as in Linux
+    /// (`tcp_rtt_estimator`).
+    pub above_rtt: bool,
     /// Maximum timeout, also with backoff; 64 s by default. The RFC requires at least 60 s
     /// (RFC 6298 §2, rule 2.5).
     pub ceiling: Duration,
@@ -24,7 +27,7 @@ pub struct RtoOptions {
 impl Default for RtoOptions {
     fn default() -> Self {
         let second = Duration::from_secs(1);
-        Self { initial: second, floor: second, ceiling: second * 64 }
+        Self { initial: second, floor: second, above_rtt: false, ceiling: second * 64 }
     }
 }
 
@@ -47,8 +50,9 @@ impl RtoEstimator {
     /// Adds a sample, which ends any backoff.
     pub fn sample(&mut self, latest: Duration) {
         self.rtt.sample(latest, Duration::ZERO);
+        let base = if self.options.above_rtt { self.rtt.rtt().smoothed } else { Duration::ZERO };
         let rto = self.rtt.probe_timeout(0);
-        self.rto = rto.max(self.options.floor).min(self.options.ceiling);
+        self.rto = rto.max(base + self.options.floor).min(self.options.ceiling);
     }
 
     /// Doubles the timeout after it has expired, up to the ceiling (RFC 6298 §5, rule 5.5).
@@ -117,6 +121,17 @@ mod tests {
         let mut rto = RtoEstimator::new(RtoOptions::default());
         rto.sample(ms(100_000));
         assert_eq!(rto.rto(), ms(64_000));
+    }
+
+    /// Linux adds at least 200 ms to the smoothed RTT.
+    #[test]
+    fn floor_above_the_rtt_is_added_to_it() {
+        let above = RtoOptions { floor: ms(200), above_rtt: true, ..RtoOptions::default() };
+        for (options, expected) in [(above, 280), (RtoOptions { above_rtt: false, ..above }, 200)] {
+            let mut rto = RtoEstimator::new(options);
+            (0..50).for_each(|_| rto.sample(ms(80)));
+            assert_eq!(rto.rto(), ms(expected));
+        }
     }
 
     /// RFC 6298 §5, rules 5.5 and 5.7; the next sample ends the backoff (note at the end of §5).

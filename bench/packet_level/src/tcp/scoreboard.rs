@@ -3,6 +3,7 @@
 //! RFC 6675 §4. Without SACK, the number of bytes in the network is the flight size.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use fathom_cc::{Acked, Time};
 
@@ -49,9 +50,20 @@ impl Outstanding {
     }
 }
 
+/// A segment that an ACK newly acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Delivered {
+    /// Time of the segment's last transmission.
+    pub(super) sent: Time,
+    pub(super) end: u64,
+    pub(super) retransmitted: bool,
+}
+
 /// New information from an ACK.
 #[derive(Debug, Default)]
 pub(super) struct Newly {
+    /// Newly acknowledged segments, by the ends of their data.
+    pub(super) delivered: Vec<Delivered>,
     /// Newly acknowledged segments to report to the controller, oldest first.
     pub(super) packets: Vec<Acked>,
     /// Number of bytes acknowledged cumulatively.
@@ -68,11 +80,16 @@ pub(super) struct Newly {
 impl Newly {
     pub(super) fn clear(&mut self) {
         self.packets.clear();
-        *self = Self { packets: std::mem::take(&mut self.packets), ..Self::default() };
+        self.delivered.clear();
+        let (packets, delivered) =
+            (std::mem::take(&mut self.packets), std::mem::take(&mut self.delivered));
+        *self = Self { packets, delivered, ..Self::default() };
     }
 
     fn add(&mut self, segment: &Outstanding) {
-        self.packets.push(Acked { sent: segment.sent, bytes: u64::from(segment.len) });
+        let &Outstanding { sent, retransmitted, .. } = segment;
+        self.packets.push(Acked { sent, bytes: u64::from(segment.len) });
+        self.delivered.push(Delivered { sent, end: segment.end(), retransmitted });
         self.ambiguous |= segment.retransmitted;
         self.sample = self.sample.max(Some(segment.sent)).filter(|_| !self.ambiguous);
     }
@@ -204,6 +221,7 @@ impl Scoreboard {
             }
         }
         newly.packets.sort_by_key(|p| p.sent);
+        newly.delivered.sort_by_key(|d| d.end);
     }
 
     /// Marks the first segment as lost, after duplicate ACKs or a partial ACK.
@@ -277,6 +295,44 @@ impl Scoreboard {
             }
         }
         bytes
+    }
+
+    /// Marks segments as lost by RACK (RFC 8985 §6.2, step 5): their last transmission was before
+    /// `newest` (a time and the end of a segment) and `wait` or longer ago. Segments that were
+    /// retransmitted since they were marked can be lost again. Returns the number of newly marked
+    /// bytes, and the latest transmission before `newest` that is not lost yet.
+    pub(super) fn lose_before(
+        &mut self,
+        newest: (Time, u64),
+        now: Time,
+        wait: Duration,
+    ) -> (u64, Option<Time>) {
+        let (mut bytes, mut later) = (0, None);
+        for index in 0..self.list.len() {
+            let segment = self.list[index];
+            let waits = !segment.sacked && (!segment.lost || segment.resent);
+            if !waits || (segment.sent, segment.end()) >= newest {
+                continue;
+            }
+            if segment.sent + wait <= now {
+                self.change(index, |s| (s.lost, s.resent) = (true, false));
+                bytes += u64::from(segment.len);
+            } else {
+                later = later.max(Some(segment.sent));
+            }
+        }
+        (bytes, later)
+    }
+
+    /// Returns the number of segments that are SACKed, up to [`DUPLICATE_THRESHOLD`].
+    pub(super) fn sacked(&self) -> usize {
+        let below = self.list.iter().take(self.index_of(self.sacked_end));
+        below.filter(|s| s.sacked).take(DUPLICATE_THRESHOLD as usize).count()
+    }
+
+    /// Returns the index of the last segment.
+    pub(super) fn last(&self) -> Option<usize> {
+        self.list.len().checked_sub(1)
     }
 
     /// Returns the first segment at or above this sequence number that is not SACKed.

@@ -95,6 +95,14 @@ impl SackBlocks {
         &self.list[..self.len]
     }
 
+    /// Returns the data that the first block reports as received twice (RFC 2883 §4): it lies below
+    /// the ACK number or in the second block.
+    pub(super) fn duplicate(&self, ack: u64) -> Option<(u64, u64)> {
+        let (first, end) = *self.as_slice().first()?;
+        let inside = |(from, to): &(u64, u64)| *from <= first && end <= *to;
+        (end <= ack || self.as_slice().get(1).is_some_and(inside)).then_some((first, end))
+    }
+
     pub(super) fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.as_slice().iter().map(|(first, end)| *first..*end)
     }

@@ -1,6 +1,6 @@
 //! The sending side of TCP under the window of a [`Controller`]: handshake, window, fast retransmit
-//! and recovery (RFC 5681, with RFC 6582 or RFC 6675), timeouts (RFC 6298) and the response to ECN
-//! marks (RFC 3168).
+//! and recovery (RFC 5681, with RFC 6582, RFC 6675 or RFC 8985), timeouts (RFC 6298) and the
+//! response to ECN marks (RFC 3168).
 //!
 //! The controller's window is cwnd whenever possible. The sender itself handles the parts of TCP
 //! that the controller's interface cannot express:
@@ -24,8 +24,10 @@
 //! - A segment that was just retransmitted is not used as a rescue retransmission (RFC 6675 §4,
 //!   rule 4 of NextSeg).
 //! - Marks of classic ECN are not counted, so [`AckEvent::ecn`] is set only with accurate ECN.
-//! - The sender undoes nothing when a retransmission proves to be spurious.
+//! - Except with [`LossRecovery::Rack`], the sender undoes nothing when a retransmission proves to
+//!   be spurious. A timeout is never undone.
 
+mod rack;
 mod recovery;
 
 use std::fmt;
@@ -41,6 +43,7 @@ use super::rto::RtoEstimator;
 use super::scoreboard::{DUPLICATE_THRESHOLD, Newly, Scoreboard};
 use super::segment::{TcpAck, TcpSegment};
 use crate::pace;
+use rack::Rack;
 
 /// Counts of a sender over all its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,6 +124,7 @@ pub struct TcpSender {
     /// Sequence number that a cumulative ACK must exceed before another rescue retransmission:
     /// RescueRxt (RFC 6675 §2) plus one.
     rescue_above: u64,
+    rack: Rack,
     cwr_owed: bool,
     /// Numbers of unmarked and marked packets that accurate ECN has reported so far.
     marks: (u32, u32),
@@ -173,6 +177,7 @@ impl TcpSender {
             probes_left: 0,
             probed: 0,
             rescue_above: 0,
+            rack: Rack::default(),
             cwr_owed: false,
             marks: (0, 0),
             rto: RtoEstimator::new(options.rto),
@@ -280,7 +285,8 @@ impl TcpSender {
         }
         if self.probes_left > 0 {
             self.probes_left -= 1;
-            if let Some(probe) = self.probe(now) {
+            let probe = if self.has_rack() { self.probe_tail(now) } else { self.probe(now) };
+            if let Some(probe) = probe {
                 return Some(probe);
             }
         }
@@ -296,6 +302,7 @@ impl TcpSender {
         self.cap = self.cap.filter(|cap| *cap < params.window);
         let window =
             (self.cap.unwrap_or(params.window) as i64).saturating_add(self.inflation).max(0) as u64;
+        let window = self.reduced_window().unwrap_or(window);
         if self.resends_by_window()
             && let Some(lost) = self.board.next_lost()
         {
@@ -346,7 +353,8 @@ impl TcpSender {
             let len = self.pending.min(u64::from(full)) as u16;
             return self.may_pace(now, params, len).then(|| self.send_data(now, len));
         }
-        if !self.options.has_sack() || !matches!(self.recovery, Recovery::Fast(_)) {
+        let sack = self.options.recovery == LossRecovery::Sack;
+        if !sack || !matches!(self.recovery, Recovery::Fast(_)) {
             return None;
         }
         if let Some(hole) = self.board.next_hole() {
@@ -438,6 +446,7 @@ impl TcpSender {
             self.fin = Fin::Sent(seq + u64::from(len));
         }
         self.sent(now, len);
+        self.arm_probe(now);
         let cwr = self.options.ecn && std::mem::take(&mut self.cwr_owed);
         TcpSegment { cwr, ecn_capable: self.options.ecn, ..self.segment(now, seq, len) }
     }
@@ -446,7 +455,11 @@ impl TcpSender {
         self.board.resend(index, now, rescue);
         let segment = self.board.get(index);
         self.counts.retransmitted += 1;
+        self.count_retransmission();
         self.sent(now, segment.len);
+        if index == 0 && self.has_rack() {
+            self.rto_at = Some(self.timer(now)); // as Linux's tcp_xmit_retransmit_queue
+        }
         let ecn_capable = self.options.ecn && self.options.ecn_retransmissions;
         TcpSegment {
             retransmission: true,
@@ -460,6 +473,7 @@ impl TcpSender {
         self.rto_at = self.rto_at.or_else(|| Some(self.timer(now)));
         self.last_sent = Some(now);
         self.counts.sent += 1;
+        self.sent_in_reduction(u64::from(len));
         self.controller.on_sent(&Sent { now, bytes: u64::from(len) });
     }
 
@@ -467,11 +481,14 @@ impl TcpSender {
     /// [`TcpSender::poll_send`] again.
     pub fn timeout(&self) -> Option<Time> {
         let pace = self.waits_for_pace.then_some(self.next_send);
-        [self.rto_at, pace].into_iter().flatten().min()
+        [self.rto_at, pace, self.rack.check_at, self.rack.probe_at].into_iter().flatten().min()
     }
 
     /// Handles an expired timer (RFC 6298 §5, rules 5.4 to 5.7).
     pub fn on_timeout(&mut self, now: Time) {
+        if self.on_rack_timeout(now) {
+            return;
+        }
         if self.rto_at.is_none_or(|at| at > now) {
             return; // Only the pacing timer has expired.
         }
@@ -495,7 +512,11 @@ impl TcpSender {
             (self.cap, self.rto_at) = (Some(u64::from(self.options.smss())), None);
             return;
         }
-        self.board.lose_all();
+        if self.has_rack() {
+            self.lose_after_timeout(now);
+        } else {
+            self.board.lose_all();
+        }
         self.begin_recovery(Recovery::Timeout);
         // Set the loss window (RFC 5681 §3.1).
         self.cap = Some(u64::from(self.options.smss()));
@@ -516,7 +537,10 @@ impl TcpSender {
         // The SACK blocks of an old ACK still count (RFC 6675 §5).
         let old = ack.ack < self.board.una() && !self.options.has_sack();
         if old || self.board.is_empty() {
-            return; // The ACK is old, or no data are outstanding.
+            // The ACK is old, or no data are outstanding.
+            self.newly.clear();
+            self.on_probe_ack(now, ack, false);
+            return;
         }
         let ecn = self.new_marks(ack);
         self.board.acknowledge(ack.ack, &ack.sack, &mut self.newly);
@@ -538,6 +562,13 @@ impl TcpSender {
         self.react(now, ack, advanced);
         if self.options.probes.is_some() {
             self.lose_by_time(now, timeouts);
+        }
+        if self.has_rack() {
+            self.detect_by_time(now, ack);
+            self.on_probe_ack(now, ack, advanced);
+            if advanced || self.newly.sacked {
+                self.arm_probe(now);
+            }
         }
         if ecn.is_some_and(|ecn| ecn.ce > 0) {
             self.tell_mark(now);

@@ -17,6 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
@@ -32,6 +33,8 @@ mod scenarios;
 use scenarios::Scenario;
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test reference";
+/// Seeds of the laboratory where nothing else is random.
+const LABORATORY_SEEDS: u64 = 10;
 const REFERENCES: [&Reference; 2] = [&ns2::NS2, &linux::LINUX];
 
 /// A simulator or a system that the laboratory is compared with.
@@ -49,6 +52,9 @@ struct Reference {
     /// Whether its runs take CPU time, so that the cost can be compared with the laboratory's.
     /// Otherwise, they take as long as the scenario.
     simulates: bool,
+    /// If nothing in the scenarios is random: the delay as the plans write it, and a function that
+    /// returns the laboratory's delay for a seed.
+    delays: Option<(&'static str, fn(u64) -> String)>,
     scenarios: &'static [Scenario],
 }
 
@@ -68,6 +74,29 @@ impl Reference {
 
     fn study(&self, scenario: &Scenario) -> Study {
         Study::from_toml(scenario.name, &text(&self.plan_file(scenario))).expect("a plan")
+    }
+
+    /// Returns the runs of the plan with these seeds in the laboratory. If nothing in the scenarios
+    /// is random, each seed has a delay of its own.
+    fn runs(&self, scenario: &Scenario, seeds: RangeInclusive<u64>) -> Vec<StudyRun> {
+        let plan = text(&self.plan_file(scenario));
+        let of = |seed: u64| {
+            let plan = match self.delays {
+                Some((written, of)) => plan.replace(written, &of(seed)),
+                None => plan.clone(),
+            };
+            let mut study = Study::from_toml(scenario.name, &plan).expect("a plan");
+            (study.seed, study.seeds) = (seed, 1);
+            study.runs(1.0).expect("runs")
+        };
+        seeds.flat_map(of).collect()
+    }
+
+    /// Returns the seeds of the laboratory's runs.
+    fn seeds(&self, scenario: &Scenario) -> RangeInclusive<u64> {
+        let study = self.study(scenario);
+        let count = if self.delays.is_some() { LABORATORY_SEEDS } else { study.seeds };
+        study.seed..=study.seed + count - 1
     }
 
     /// Returns the texts of the scripts that run a scenario.
@@ -441,9 +470,8 @@ fn values(scenario: &Scenario, run: &StudyRun, outcome: &Outcome) -> BTreeMap<St
 }
 
 /// Runs a plan in the laboratory.
-fn laboratory(scenario: &Scenario, study: &Study) -> Vec<Run> {
-    let runs = study.runs(1.0).expect("runs");
-    let results = run_study(&runs, &RunOptions::default(), &|_| {}).expect("results");
+fn laboratory(scenario: &Scenario, runs: &[StudyRun]) -> Vec<Run> {
+    let results = run_study(runs, &RunOptions::default(), &|_| {}).expect("results");
     let outcomes: BTreeMap<_, _> = results.iter().map(|r| ((&r.key, r.seed), &r.outcome)).collect();
     let of = |run: &StudyRun| Run {
         key: key(scenario, run),
@@ -475,9 +503,11 @@ fn stored_results_belong_to_the_current_plan() {
         assert!(theirs.plan == plan, "{name}.toml has changed; {again}");
         let same = theirs.script == reference.script(scenario);
         assert!(same, "one of {:?} has changed; {again}", scenario.scripts);
-        let runs = reference.study(scenario).runs(1.0).expect("runs");
-        let planned: BTreeSet<_> = runs.iter().map(|run| (key(scenario, run), run.seed)).collect();
-        for ending in [".csv", "-laboratory.csv"] {
+        let theirs = reference.study(scenario).runs(1.0).expect("runs");
+        let ours = reference.runs(scenario, reference.seeds(scenario));
+        for (runs, ending) in [(theirs, ".csv"), (ours, "-laboratory.csv")] {
+            let planned: BTreeSet<_> =
+                runs.iter().map(|run| (key(scenario, run), run.seed)).collect();
             let stored = read_runs(reference, scenario, ending);
             assert_eq!(stored.len(), planned.len(), "{name}{ending}; {again}");
             let stored: BTreeSet<_> = stored.into_iter().map(|run| (run.key, run.seed)).collect();
@@ -489,10 +519,10 @@ fn stored_results_belong_to_the_current_plan() {
 #[test]
 fn laboratory_still_has_its_stored_results() {
     for (reference, scenario) in scenarios() {
-        let study = reference.study(scenario).with_seeds(1).expect("a study");
+        let seed = *reference.seeds(scenario).start();
         let stored = read_runs(reference, scenario, "-laboratory.csv");
-        let first: Vec<Run> = stored.into_iter().filter(|run| run.seed == study.seed).collect();
-        let now = laboratory(scenario, &study);
+        let first: Vec<Run> = stored.into_iter().filter(|run| run.seed == seed).collect();
+        let now = laboratory(scenario, &reference.runs(scenario, seed..=seed));
         let again = format!("repeat the runs: {}", reference.make);
         assert_eq!(now, first, "the laboratory has other results than before; {again}");
     }
@@ -502,7 +532,7 @@ fn laboratory_still_has_its_stored_results() {
 fn store_laboratory(reference: &Reference) {
     for scenario in reference.scenarios {
         let before = cpu_seconds().expect("CPU time, which Linux reports");
-        let runs = laboratory(scenario, &reference.study(scenario));
+        let runs = laboratory(scenario, &reference.runs(scenario, reference.seeds(scenario)));
         let used = round(cpu_seconds().expect("CPU time") - before, 1);
         write(&reference.results(scenario, "-laboratory.csv"), &csv(scenario, &runs));
         let json = format!("{{\"cpu_seconds\": {used}}}\n");

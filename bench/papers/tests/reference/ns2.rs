@@ -10,6 +10,7 @@ pub(crate) const NS2: Reference = Reference {
     page: "docs/ns2.md",
     head: HEAD,
     simulates: true,
+    delays: None,
     scenarios: SCENARIOS,
 };
 

@@ -118,6 +118,15 @@ impl Comparison {
         (inside.count(), self.cells.len())
     }
 
+    /// Returns the numbers of runs of each combination.
+    fn seeds(&self) -> String {
+        let (theirs, ours) = (self.cells[0].theirs.len(), self.cells[0].ours.len());
+        if theirs == ours {
+            return format!("{theirs} seeds");
+        }
+        format!("{theirs} runs of {} and {ours} of the laboratory", self.reference.name)
+    }
+
     /// Returns the headings of the axes.
     fn axes(&self) -> String {
         self.scenario.axes.iter().map(|(_, heading)| format!(" {heading} |")).collect()
@@ -126,9 +135,9 @@ impl Comparison {
     /// Returns the description, the figure, and the differences above the tolerances.
     fn section(&self) -> String {
         let (scenario, them) = (self.scenario, self.reference.name);
-        let seeds = self.cells[0].theirs.len();
+        let seeds = self.seeds();
         let mut text = format!("\n## {}\n\n{}", scenario.title, paragraphs(scenario.describes));
-        let caption = format!("{} Means over {seeds} seeds.", scenario.figure.caption);
+        let caption = format!("{} Means over {seeds}.", scenario.figure.caption);
         let shows = match scenario.figure.x {
             X::LastAxis(name) => measure(name).heading,
             X::ResponseTimes(_) => "distribution of response times",
@@ -167,9 +176,9 @@ impl Comparison {
     }
 
     fn tables(&self, tolerances: &[Tolerance]) -> String {
-        let seeds = self.cells[0].theirs.len();
+        let seeds = self.seeds();
         let mut text = format!(
-            "\n## All results: {}\n\nMeans over {seeds} seeds with 95 % intervals.\n",
+            "\n## All results: {}\n\nMeans over {seeds}, with 95 % intervals.\n",
             self.scenario.title
         );
         for tolerance in self.scenario.tolerances(tolerances) {

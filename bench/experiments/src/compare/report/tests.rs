@@ -450,31 +450,6 @@ fn report_names_seeds_with_outlying_results() {
 }
 
 #[test]
-fn report_notes_that_tcp_lacks_rack_when_bodies_are_reordered() {
-    let mut c = comparison();
-    c.plan.path = PathSpec {
-        rtt: Some("30ms".into()),
-        jitter: Some("5ms,reorder".into()),
-        ..PathSpec::default()
-    };
-    let said = |c: &Comparison| c.notes().iter().any(|line| line.contains("RACK"));
-    assert!(!said(&c));
-    c.plan.stacks = vec![Stack::Quinn, Stack::Tcp];
-    assert!(
-        said(&c) && table(&c).starts_with("NOTE: the path reorders packets. TCP in the laboratory"),
-        "{}",
-        table(&c)
-    );
-    // There is no note if packets stay in order or if only acknowledgements are reordered.
-    c.plan.path.jitter = Some("5ms".into());
-    assert!(!said(&c));
-    c.plan.path.up_jitter = Some("5ms,reorder".into());
-    assert!(!said(&c));
-    c.plan.path.reorder = Some("1%".into());
-    assert!(said(&c));
-}
-
-#[test]
 fn missing_runs_are_listed_in_table_page_and_json() {
     let mut c = comparison();
     let missing = |seed| Missing {

@@ -40,17 +40,23 @@ impl TcpSender {
             Recovery::Fast(_) if kind == LossRecovery::Sack => {
                 let _ = self.board.detect_losses(self.options.smss());
             }
+            Recovery::Fast(_) if kind == LossRecovery::Rack => {}
             Recovery::Fast(_) if advanced => self.on_partial_ack(),
             Recovery::Fast(_) if !ack.with_data => self.inflation += i64::from(self.options.smss()),
             Recovery::Fast(_) => {}
-            Recovery::Timeout if advanced && repaired => self.recovery = Recovery::Open,
+            Recovery::Timeout if advanced && repaired => {
+                self.recovery = Recovery::Open;
+                self.end_recovery_by_time();
+            }
             Recovery::Timeout | Recovery::Open => {}
         }
         if advanced {
             self.duplicates = 0;
         }
-        // With SACK, an ACK of new data may also be a duplicate (RFC 6675 §2).
-        if !was_fast && !ack.with_data && (!advanced || kind == LossRecovery::Sack) {
+        // With SACK, an ACK of new data may also be a duplicate (RFC 6675 §2). RACK counts no
+        // duplicates.
+        let counts = kind != LossRecovery::Rack;
+        if counts && !was_fast && !ack.with_data && (!advanced || kind == LossRecovery::Sack) {
             self.on_duplicate_ack(now);
         }
         let window_ago = ack.ack >= una && self.reduced.is_none_or(|reduced| una > reduced);
@@ -83,8 +89,9 @@ impl TcpSender {
         }
     }
 
-    fn begin_fast_recovery(&mut self, now: Time) {
+    pub(super) fn begin_fast_recovery(&mut self, now: Time) {
         let smss = u64::from(self.options.smss());
+        self.begin_reduction(self.window());
         self.begin_recovery(Recovery::Fast(false));
         self.counts.fast_recoveries += 1;
         if !self.options.has_sack() {
@@ -111,6 +118,7 @@ impl TcpSender {
     fn end_fast_recovery(&mut self) {
         self.recovery = Recovery::Open;
         self.inflation = 0;
+        self.end_recovery_by_time();
         if self.options.recovery == LossRecovery::NewReno {
             let smss = u64::from(self.options.smss());
             let flight = self.board.in_network().max(smss) + smss;

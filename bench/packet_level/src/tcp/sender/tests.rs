@@ -15,6 +15,7 @@ mod handshake;
 mod linux;
 mod marks;
 mod newreno;
+mod rack;
 mod sack;
 mod timeouts;
 
@@ -105,6 +106,7 @@ impl Path {
         let r = TcpReceiver::new(TcpReceiverOptions {
             every,
             sack: options.has_sack(),
+            dsack: options.recovery == LossRecovery::Rack,
             timestamps: options.timestamps,
             accurate_ecn: options.accurate_ecn,
             ..TcpReceiverOptions::default()

@@ -9,19 +9,19 @@
 use super::*;
 
 /// A connection over one round trip whose other end is a script.
-struct Script {
-    s: TcpSender,
+pub(super) struct Script {
+    pub(super) s: TcpSender,
     now: u64,
 }
 
 impl Script {
     /// Creates a connection with Linux's options: an initial window of ten segments, growth by
     /// acknowledged bytes, and a timeout of at least 200 ms.
-    fn new(recovery: LossRecovery, round_trip: u64) -> Self {
+    pub(super) fn new(recovery: LossRecovery, round_trip: u64) -> Self {
         Self::with(TcpOptions { counting: GrowthCounting::Bytes, ..options(recovery) }, round_trip)
     }
 
-    fn with(options: TcpOptions, round_trip: u64) -> Self {
+    pub(super) fn with(options: TcpOptions, round_trip: u64) -> Self {
         let start = Start { now: Time::ZERO, datagram: MSS, provided: Capabilities::NONE };
         let mut s =
             TcpSender::new(catalogue::parse("cubic").unwrap().start(&start).unwrap(), options);
@@ -30,39 +30,39 @@ impl Script {
         Self { s, now: 0 }
     }
 
-    fn after(&mut self, ms: u64) -> &mut Self {
+    pub(super) fn after(&mut self, ms: u64) -> &mut Self {
         self.now += ms;
         self
     }
 
     /// Returns the segments that leave now.
-    fn leaves(&mut self) -> Vec<u64> {
+    pub(super) fn leaves(&mut self) -> Vec<u64> {
         std::iter::from_fn(|| self.s.poll_send(at(self.now)))
             .map(|s| s.seq / u64::from(MSS))
             .collect()
     }
 
-    fn write(&mut self, segments: u64) -> Vec<u64> {
+    pub(super) fn write(&mut self, segments: u64) -> Vec<u64> {
         self.s.offer(segments * u64::from(MSS));
         self.leaves()
     }
 
     /// Delivers an ACK of everything before segment `next`, with blocks given as the first segment
     /// and the segment after the last. Returns the segments that leave in response.
-    fn ack(&mut self, next: u64, blocks: &[(u64, u64)]) -> Vec<u64> {
+    pub(super) fn ack(&mut self, next: u64, blocks: &[(u64, u64)]) -> Vec<u64> {
         let bytes = |n: u64| n * u64::from(MSS);
         let blocks: Vec<_> = blocks.iter().map(|(a, b)| (bytes(*a), bytes(*b))).collect();
         self.on_ack(&ack_of(bytes(next), &blocks))
     }
 
-    fn on_ack(&mut self, ack: &TcpAck) -> Vec<u64> {
+    pub(super) fn on_ack(&mut self, ack: &TcpAck) -> Vec<u64> {
         self.s.on_ack(at(self.now), ack);
         self.leaves()
     }
 
     /// Returns the segments that the timer releases within `ms`, each with the time since the start
     /// of the silence.
-    fn silence(&mut self, ms: u64) -> Vec<(u64, u64)> {
+    pub(super) fn silence(&mut self, ms: u64) -> Vec<(u64, u64)> {
         let (begin, mut left) = (self.now, Vec::new());
         while let Some(due) = self.s.timeout().filter(|due| *due <= at(begin + ms)) {
             self.now = due.as_nanos().div_ceil(1_000_000);
@@ -75,12 +75,16 @@ impl Script {
     }
 
     /// Returns cwnd in segments.
-    fn window(&self) -> u64 {
+    pub(super) fn window(&self) -> u64 {
         self.s.window() / u64::from(MSS)
+    }
+
+    pub(super) fn rack_has_seen_reordering(&self) -> bool {
+        self.s.rack.has_seen_reordering()
     }
 }
 
-fn numbers(range: std::ops::Range<u64>) -> Vec<u64> {
+pub(super) fn numbers(range: std::ops::Range<u64>) -> Vec<u64> {
     range.collect()
 }
 
@@ -472,23 +476,27 @@ fn sack_block_is_reported_until_the_gap_is_filled() {
 }
 
 /// selftests tcp_dsack_mult: the block that changed last comes first. Data that arrive a second
-/// time are acknowledged at once. Linux also reports them in a block before the others (RFC 2883):
-/// (1, 3), (7, 8) and (0, 1) in the last three ACKs. This receiver does not.
+/// time are acknowledged at once. With the option, as in Linux, they are also reported in a block
+/// before the others (RFC 2883).
 #[test]
-fn newest_sack_block_is_first_and_duplicates_are_not_sacked() {
-    let mut l = Listener::new(TcpReceiverOptions { sack: true, ..TcpReceiverOptions::default() });
-    let acks = [(1, 2), (2, 3), (4, 5), (7, 8), (0, 6), (6, 8), (0, 1)]
-        .map(|(first, behind)| l.segment(first, behind));
-    let expected = [
-        (0, vec![(1, 2)]),
-        (0, vec![(1, 3)]),
-        (0, vec![(4, 5), (1, 3)]),
-        (0, vec![(7, 8), (4, 5), (1, 3)]),
-        (6, vec![(7, 8)]),
-        (8, vec![]),
-        (8, vec![]),
-    ];
-    assert_eq!(acks, expected.map(Some));
+fn newest_sack_block_is_first_after_data_that_arrived_twice() {
+    for dsack in [false, true] {
+        let options = TcpReceiverOptions { sack: true, dsack, ..TcpReceiverOptions::default() };
+        let mut l = Listener::new(options);
+        let acks = [(1, 2), (2, 3), (4, 5), (7, 8), (0, 6), (6, 8), (0, 1)]
+            .map(|(first, behind)| l.segment(first, behind));
+        let twice = |block: (u64, u64)| dsack.then_some(block).into_iter();
+        let expected = [
+            (0, vec![(1, 2)]),
+            (0, vec![(1, 3)]),
+            (0, vec![(4, 5), (1, 3)]),
+            (0, vec![(7, 8), (4, 5), (1, 3)]),
+            (6, twice((1, 3)).chain([(7, 8)]).collect()),
+            (8, twice((7, 8)).collect()),
+            (8, twice((0, 1)).collect()),
+        ];
+        assert_eq!(acks, expected.map(Some));
+    }
 }
 
 /// selftests tcp_rto_synack_rto_max: with a ceiling of 1 s, the SYN-ACK is sent every second.
