@@ -15,8 +15,10 @@
 //! | `options.rs` | options of a sender |
 //! | `rto.rs` | round-trip times and the retransmission timeout (RFC 6298) |
 //! | `scoreboard.rs` | outstanding segments: SACKed, lost, retransmitted (RFC 6675) |
-//! | `sender.rs` | handshake, window, timeouts, marks |
+//! | `sender.rs` | window, timeouts, acknowledgements |
+//! | `sender/handshake.rs`, `sender/marks.rs` | opening a connection; marks of ECN |
 //! | `sender/recovery.rs` | fast retransmit and recovery, QUIC's probes |
+//! | `sender/rack.rs` | RACK-TLP (RFC 8985) and proportional rate reduction (RFC 6937) |
 //! | `receiver.rs` | the time of each ACK, and its contents |
 //! | `endpoint.rs` | a sender and a receiver whose packets travel together |
 //! | `connections.rs` | connections that tasks open, write to and wait for |

@@ -27,6 +27,8 @@
 //! - Except with [`LossRecovery::Rack`], the sender undoes nothing when a retransmission proves to
 //!   be spurious. A timeout is never undone.
 
+mod handshake;
+mod marks;
 mod rack;
 mod recovery;
 
@@ -34,8 +36,7 @@ use std::fmt;
 use std::time::Duration;
 
 use fathom_cc::{
-    AckEvent, Cause, CongestionEvent, Controller, ControllerMetrics, EcnDelta, Pacing, SendParams,
-    Sent, Time,
+    AckEvent, Controller, ControllerMetrics, EcnDelta, Pacing, SendParams, Sent, Time,
 };
 
 use super::options::{GrowthCounting, LossRecovery, TcpOptions};
@@ -202,36 +203,6 @@ impl TcpSender {
     /// Adds `bytes` bytes to the data to send. The first call opens the connection.
     pub fn offer(&mut self, bytes: u64) {
         self.pending = self.pending.saturating_add(bytes);
-    }
-
-    /// Opens the connection at once, before there are data to send.
-    pub fn connect(&mut self) {
-        self.opens = true;
-    }
-
-    /// Waits for the other end to open the connection. No segment leaves before
-    /// [`TcpSender::accept`] is called.
-    pub fn listen(&mut self) {
-        self.connection = Connection::Listening;
-    }
-
-    /// Accepts the connection that the other end opened. `sample` is the time from the SYN-ACK to
-    /// its answer. If several SYN-ACKs were sent, it is `None`, and the first window is one segment
-    /// (RFC 5681 §3.1).
-    pub fn accept(&mut self, sample: Option<Duration>) {
-        if self.connection != Connection::Listening {
-            return;
-        }
-        self.connection = Connection::Established;
-        match sample {
-            Some(sample) => self.rto.sample(sample),
-            None => self.begin_after_lost_syn(),
-        }
-    }
-
-    /// Returns whether both ends have answered, so that data may leave.
-    pub fn is_established(&self) -> bool {
-        self.connection == Connection::Established
     }
 
     /// Closes the sending side, so that a FIN follows the last byte.
@@ -419,24 +390,6 @@ impl TcpSender {
         }
     }
 
-    fn send_syn(&mut self, now: Time) -> TcpSegment {
-        let left = if let Connection::SynSent(_, left) = self.connection {
-            left.saturating_sub(1)
-        } else {
-            0
-        };
-        self.connection = Connection::SynSent(now, left);
-        self.syns += 1;
-        self.rto_at = Some(now + self.rto.rto());
-        let retransmission = self.syns > 1;
-        TcpSegment {
-            syn: true,
-            retransmission,
-            size: self.options.handshake,
-            ..self.segment(now, 0, 0)
-        }
-    }
-
     fn send_data(&mut self, now: Time, len: u16) -> TcpSegment {
         self.pending -= u64::from(len);
         let fin = self.fin == Fin::Owed && self.pending == 0;
@@ -575,28 +528,6 @@ impl TcpSender {
         }
     }
 
-    fn on_syn_ack(&mut self, now: Time, ack: &TcpAck) {
-        self.ack_owed = true;
-        let Connection::SynSent(sent, _) = self.connection else { return };
-        self.connection = Connection::Established;
-        self.rto_at = None;
-        if let Some(sent) = ack.echo.or(Some(sent).filter(|_| self.syns == 1)) {
-            self.rto.sample(now.since(sent));
-        }
-        if self.syns > 1 {
-            self.begin_after_lost_syn();
-        }
-    }
-
-    /// Starts with a window of one segment after a lost SYN or SYN-ACK (RFC 5681 §3.1).
-    fn begin_after_lost_syn(&mut self) {
-        if self.options.probes.is_some() {
-            return; // RFC 9002 §4.9 and §7.2: QUIC keeps its window
-        }
-        self.rto.begin_after_lost_syn();
-        self.cap = Some(u64::from(self.options.smss()));
-    }
-
     /// Restarts the timer after new data were acknowledged (RFC 6298 §5, rules 5.2 and 5.3). In
     /// NewReno's recovery, only the first partial ACK restarts the timer (RFC 6582 §3.2).
     fn restart_timer(&mut self, now: Time) {
@@ -657,50 +588,6 @@ impl TcpSender {
         if grows && !echoes {
             self.cap = self.cap.map(|cap| cap.saturating_add(acked));
         }
-    }
-
-    /// Handles the first echo of a mark in this window (RFC 3168 §6.1.2). If the window may fall to
-    /// one segment, it is halved to whole segments even below the controller's minimum. If it may
-    /// fall below one segment, it is halved exactly.
-    fn on_mark(&mut self, now: Time) {
-        let smss = u64::from(self.options.smss());
-        let halved = match self.options.least_window {
-            0 => self.window() / 2,
-            _ => (self.window() / 2 / smss).max(1) * smss,
-        };
-        self.reduced = Some(self.board.high());
-        self.cwr_owed = true;
-        self.tell_mark(now);
-        if self.options.least_window < 2 && halved < self.window() {
-            self.cap = Some(halved);
-        }
-        if self.is_stalled() {
-            self.rto_at = self.rto_at.or_else(|| Some(self.timer(now)));
-        }
-    }
-
-    /// Returns whether a mark left a window below one segment and nothing is outstanding. The
-    /// sender then waits for the timer, and continues with one segment.
-    fn is_stalled(&self) -> bool {
-        self.options.least_window == 0
-            && self.pending > 0
-            && self.board.is_empty()
-            && self.window() < u64::from(self.options.smss())
-    }
-
-    fn tell_mark(&mut self, now: Time) {
-        let sent = self.newly.packets.last().map_or(now, |p| p.sent);
-        self.controller.on_congestion_event(&CongestionEvent { now, sent, cause: Cause::Mark });
-    }
-
-    /// Returns the counts that accurate ECN reports in addition to earlier ACKs. An older ACK that
-    /// arrives out of order adds nothing.
-    fn new_marks(&mut self, ack: &TcpAck) -> Option<EcnDelta> {
-        let (arrived, marked) = ack.marks.filter(|_| self.options.accurate_ecn)?;
-        let before = self.marks;
-        self.marks = (arrived.saturating_sub(marked).max(before.0), marked.max(before.1));
-        let [ect0, ce] = [self.marks.0 - before.0, self.marks.1 - before.1].map(u64::from);
-        Some(EcnDelta { ect0, ect1: 0, ce })
     }
 }
 
