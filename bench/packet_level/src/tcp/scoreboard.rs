@@ -56,6 +56,7 @@ pub(super) struct Delivered {
     /// Time of the segment's last transmission.
     pub(super) sent: Time,
     pub(super) end: u64,
+    pub(super) len: u16,
     pub(super) retransmitted: bool,
 }
 
@@ -87,9 +88,9 @@ impl Newly {
     }
 
     fn add(&mut self, segment: &Outstanding) {
-        let &Outstanding { sent, retransmitted, .. } = segment;
+        let &Outstanding { sent, len, retransmitted, .. } = segment;
         self.packets.push(Acked { sent, bytes: u64::from(segment.len) });
-        self.delivered.push(Delivered { sent, end: segment.end(), retransmitted });
+        self.delivered.push(Delivered { sent, end: segment.end(), len, retransmitted });
         self.ambiguous |= segment.retransmitted;
         self.sample = self.sample.max(Some(segment.sent)).filter(|_| !self.ambiguous);
     }
@@ -115,6 +116,8 @@ pub(super) struct Scoreboard {
     /// hole, and no segment below `hole_from` is a hole.
     lost_from: u64,
     hole_from: u64,
+    /// Sequence number from which on no segment was sent twice, so that all were sent in order.
+    in_order_from: u64,
 }
 
 impl Scoreboard {
@@ -180,6 +183,7 @@ impl Scoreboard {
     /// Marks a segment as sent again. A rescue retransmission counts neither for HighRxt nor for
     /// the bytes in the network (RFC 6675 §4, NextSeg rule 4).
     pub(super) fn resend(&mut self, index: usize, now: Time, rescue: bool) {
+        self.in_order_from = self.in_order_from.max(self.list[index].end());
         self.change(index, |s| {
             (s.sent, s.retransmitted) = (now, true);
             s.resent |= !rescue;
@@ -310,8 +314,12 @@ impl Scoreboard {
         let (mut bytes, mut later) = (0, None);
         for index in 0..self.list.len() {
             let segment = self.list[index];
+            let late = (segment.sent, segment.end()) < newest;
+            if !late && segment.seq >= self.in_order_from {
+                break;
+            }
             let waits = !segment.sacked && (!segment.lost || segment.resent);
-            if !waits || (segment.sent, segment.end()) >= newest {
+            if !waits || !late {
                 continue;
             }
             if segment.sent + wait <= now {
@@ -328,6 +336,11 @@ impl Scoreboard {
     pub(super) fn sacked(&self) -> usize {
         let below = self.list.iter().take(self.index_of(self.sacked_end));
         below.filter(|s| s.sacked).take(DUPLICATE_THRESHOLD as usize).count()
+    }
+
+    /// Returns the number of segments that were sent again and are not SACKed.
+    pub(super) fn retransmitted(&self) -> u32 {
+        self.list.iter().filter(|s| s.retransmitted && !s.sacked).count() as u32
     }
 
     /// Returns the index of the last segment.

@@ -492,7 +492,10 @@ impl TcpSender {
         if old || self.board.is_empty() {
             // The ACK is old, or no data are outstanding.
             self.newly.clear();
-            self.on_probe_ack(now, ack, false);
+            if self.has_rack() {
+                self.on_duplicate_data(now, ack);
+                self.on_probe_ack(now, ack, false);
+            }
             return;
         }
         let ecn = self.new_marks(ack);

@@ -66,8 +66,11 @@ impl Rack {
 struct Undo {
     /// First byte that was outstanding when the recovery began; `None` if nothing can be undone.
     from: Option<u64>,
-    /// Number of retransmissions that no DSACK has reported yet.
+    /// Number of retransmissions that no DSACK has reported yet, with those that were outstanding
+    /// when the recovery began.
     left: u32,
+    /// The sender's cap before the reduction.
+    cap: Option<u64>,
 }
 
 /// Proportional rate reduction (RFC 6937 §3). All values are in bytes.
@@ -100,26 +103,29 @@ impl TcpSender {
             self.rack.highest = self.rack.highest.max(delivered.end);
             // Otherwise the original may have been acknowledged.
             let certain = !delivered.retransmitted || round_trip >= shortest;
-            if certain && at > self.rack.newest {
-                (self.rack.newest, self.rack.rtt) = (at, round_trip);
+            if certain {
+                self.rack.rtt = round_trip;
+                self.rack.newest = self.rack.newest.max(at);
             }
         }
+        let delivered = self.newly.delivered.iter().map(|d| u64::from(d.len)).sum();
         let newly_lost = self.lose_late(now);
         if matches!(self.recovery, Recovery::Fast(_)) {
-            self.reduce(newly_lost);
+            self.reduce(delivered, newly_lost);
         }
     }
 
     /// Marks the segments that should have been delivered by now (RFC 8985 §6.2, steps 4 and 5).
-    /// Returns whether there are any.
-    fn lose_late(&mut self, now: Time) -> bool {
+    /// Returns the number of newly marked bytes. Begins recovery if anything lost was not sent again,
+    /// which may also be left over from an earlier recovery.
+    fn lose_late(&mut self, now: Time) -> u64 {
         let wait = self.rack.rtt + self.reordering_window();
         let (bytes, later) = self.board.lose_before(self.rack.newest, now, wait);
         self.rack.check_at = later.map(|sent| sent + wait);
-        if bytes > 0 && self.recovery == Recovery::Open {
+        if self.recovery == Recovery::Open && self.board.next_lost().is_some() {
             self.begin_fast_recovery(now);
         }
-        bytes > 0
+        bytes
     }
 
     /// Returns how long a segment may arrive after a later one (RACK.reo_wnd). The factor is that
@@ -136,7 +142,7 @@ impl TcpSender {
 
     /// Handles the report of data that arrived twice: some retransmission was not necessary
     /// (RFC 8985 §6.2, step 4).
-    fn on_duplicate_data(&mut self, now: Time, ack: &TcpAck) {
+    pub(super) fn on_duplicate_data(&mut self, now: Time, ack: &TcpAck) {
         self.rack.round_end = self.rack.round_end.filter(|end| self.board.una() < *end);
         let Some((first, _)) = ack.sack.duplicate(ack.ack) else { return };
         if self.rack.round_end.is_none() {
@@ -149,6 +155,10 @@ impl TcpSender {
             undo.left -= 1;
             if undo.left == 0 {
                 undo.from = None;
+                self.cap = undo.cap;
+                if matches!(self.recovery, Recovery::Fast(_)) {
+                    self.recovery = Recovery::Open;
+                }
                 self.controller.on_spurious_congestion_event(now);
             }
         }
@@ -167,25 +177,33 @@ impl TcpSender {
         }
     }
 
-    /// Begins a reduction (RFC 6937 §3). `before` is the window before it.
-    pub(super) fn begin_reduction(&mut self, before: u64) {
-        self.rack.reduction = Reduction { before: before.max(1), ..Reduction::default() };
-        self.rack.undo = Undo { from: Some(self.board.una()), left: 0 };
+    /// Begins a reduction (RFC 6937 §3). Must be called before the window is reduced.
+    pub(super) fn begin_reduction(&mut self) {
+        let before = self.window().max(1);
+        self.rack.reduction = Reduction { before, ..Reduction::default() };
+        let left = self.board.retransmitted();
+        self.rack.undo = Undo { from: Some(self.board.una()), left, cap: self.cap };
+        (self.rack.probe, self.rack.probe_at) = (None, None);
     }
 
-    /// Computes how much may leave after an ACK in recovery (RFC 6937 §3).
-    fn reduce(&mut self, newly_lost: bool) {
+    /// Computes how much may leave after an ACK in recovery (RFC 6937 §3), from the bytes that it
+    /// delivered and those that it showed to be lost. If nothing was delivered, the window stays and
+    /// the lost bytes make room in it.
+    fn reduce(&mut self, delivered: u64, newly_lost: u64) {
         let smss = u64::from(self.options.smss());
         let (target, pipe) = (self.window(), self.board.in_network());
-        let delivered: u64 = self.newly.packets.iter().map(|packet| packet.bytes).sum();
         let reduction = &mut self.rack.reduction;
+        if delivered == 0 {
+            reduction.room += newly_lost;
+            return;
+        }
         reduction.delivered += delivered;
         let room = if pipe > target {
             let share = u128::from(target) * u128::from(reduction.delivered);
             (share.div_ceil(u128::from(reduction.before)) as u64).saturating_sub(reduction.sent)
         } else {
             let mut limit = reduction.delivered.saturating_sub(reduction.sent).max(delivered);
-            if self.newly.bytes > 0 && !newly_lost {
+            if self.newly.bytes > 0 && newly_lost == 0 {
                 limit += smss;
             }
             limit.min(target - pipe)
@@ -243,8 +261,11 @@ impl TcpSender {
     pub(super) fn on_rack_timeout(&mut self, now: Time) -> bool {
         if self.rack.check_at.is_some_and(|at| at <= now) {
             self.newly.clear();
-            if self.lose_late(now) && matches!(self.recovery, Recovery::Fast(_)) {
-                self.reduce(true);
+            let begins = self.recovery == Recovery::Open;
+            let lost = self.lose_late(now);
+            if matches!(self.recovery, Recovery::Fast(_)) {
+                // At the beginning, one segment leaves, as if one had been delivered.
+                self.reduce(if begins { u64::from(self.options.smss()) } else { 0 }, lost);
             }
             return true;
         }

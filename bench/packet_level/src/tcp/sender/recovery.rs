@@ -91,7 +91,7 @@ impl TcpSender {
 
     pub(super) fn begin_fast_recovery(&mut self, now: Time) {
         let smss = u64::from(self.options.smss());
-        self.begin_reduction(self.window());
+        self.begin_reduction();
         self.begin_recovery(Recovery::Fast(false));
         self.counts.fast_recoveries += 1;
         if !self.options.has_sack() {

@@ -321,9 +321,8 @@ fn tcp_timestamps_yield_one_way_delays() {
 /// the sender always waits for a timer or for a packet.
 #[test]
 fn every_tcp_byte_arrives_despite_losses() {
-    for (seed, recovery) in
-        (0..20).flat_map(|seed| [(seed, LossRecovery::NewReno), (seed, LossRecovery::Sack)])
-    {
+    let kinds = [LossRecovery::NewReno, LossRecovery::Sack, LossRecovery::Rack];
+    for (seed, recovery) in (0..20).flat_map(|seed| kinds.map(|kind| (seed, kind))) {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let loss = f64::from(seed as u32 % 5) * 0.1;
         let timestamps = seed % 2 == 0;

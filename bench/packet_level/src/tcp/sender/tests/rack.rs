@@ -74,9 +74,8 @@ fn rack_sends_all_holes_that_one_ack_reveals() {
     assert_eq!((s.after(10).ack(10, &[]), s.s.is_done(), s.s.counts().timeouts), (vec![], true, 0));
 }
 
-/// tcp/fast_recovery/prr-ss-ack-below-snd_una-cubic: the ACK of 4 delivers 0 and 3. In the script it
-/// releases three segments. Here it releases two, because it also shows that 9 is lost, and the
-/// window then grows by nothing beyond what was delivered.
+/// tcp/fast_recovery/prr-ss-ack-below-snd_una-cubic: the ACK of 4 delivers 0 and 3, and nothing new is
+/// lost, so it releases three segments. After the next block, the lost 7 and a new segment leave.
 #[test]
 fn rate_reduction_sends_what_was_delivered() {
     let mut s = script(10);
@@ -84,9 +83,9 @@ fn rate_reduction_sends_what_was_delivered() {
     s.after(10);
     assert_eq!((s.ack(0, &[(1, 2)]), s.ack(0, &[(1, 3)])), (vec![], vec![]));
     assert_eq!(s.ack(0, &[(1, 3), (8, 9)]), [0]);
-    assert_eq!(s.after(12).ack(4, &[(8, 9)]), [4, 5]);
+    assert_eq!(s.after(12).ack(4, &[(8, 9)]), [4, 5, 6]);
     assert_eq!(s.write(10), []);
-    assert_eq!(s.after(2).ack(3, &[(5, 7)]), [7, 9]);
+    assert_eq!(s.after(2).ack(3, &[(5, 7)]), [7, 10]);
 }
 
 /// tcp/fast_retransmit/fr-4pkt-fack-last-mss: segments may be late by a quarter of the round trip.
@@ -200,4 +199,70 @@ fn rack_sends_fewer_segments_twice_on_a_path_that_reorders() {
         (path.s.counts().retransmitted, path.now)
     });
     assert!(2 * runs[1].0 < runs[0].0 && 2 * runs[1].1 < runs[0].1, "{runs:?}");
+}
+
+/// Segments that are lost when a recovery ends begin the next one, instead of waiting for the
+/// timeout.
+#[test]
+fn losses_that_outlive_a_recovery_begin_another() {
+    let mut s = script(100);
+    assert_eq!(s.write(40), numbers(0..10));
+    s.after(100);
+    let left: Vec<u64> = (2..=10).flat_map(|end| s.ack(0, &[(1, end)])).collect();
+    assert_eq!(left, [10, 11, 0, 12, 13, 14, 15]);
+    // The retransmission and 10 to 14 are lost.
+    assert_eq!(s.after(110).ack(0, &[(1, 10), (15, 16)]), [0, 10, 11]);
+    assert_eq!(s.s.board.next_lost().map(|index| s.s.board.get(index).seq), Some(12_000));
+    let left = s.after(100).ack(12, &[(15, 16)]);
+    assert!(left.contains(&12), "{left:?}");
+    assert_eq!((s.s.counts().fast_recoveries, s.s.counts().timeouts), (2, 0));
+}
+
+/// RFC 8985 §7.1: a recovery ends the episode of the probe that began it, so one lost tail reduces
+/// the window once.
+#[test]
+fn lost_tail_reduces_the_window_once() {
+    let mut s = script(100);
+    assert_eq!(s.write(10), numbers(0..10));
+    s.after(100).ack(8, &[]);
+    assert_eq!(s.silence(210).iter().map(|sent| sent.1).collect::<Vec<_>>(), [9]);
+    let left: Vec<u64> = s.after(110).ack(8, &[(9, 10)]);
+    let more = s.silence(60);
+    assert!(left.contains(&8) || more.iter().any(|sent| sent.1 == 8), "{left:?} {more:?}");
+    s.after(60).ack(10, &[]);
+    let window = s.window();
+    assert_eq!(s.write(2), numbers(10..12));
+    s.after(100).ack(12, &[]);
+    assert!(s.window() >= window, "{} after {window}", s.window());
+    assert_eq!(s.s.counts().fast_recoveries, 1);
+}
+
+/// The DSACK of a tail's probe says nothing about the retransmissions of the recovery that follows.
+#[test]
+fn dsack_of_a_probe_does_not_undo_a_true_loss() {
+    let mut s = script(100);
+    assert_eq!(s.write(10), numbers(0..10));
+    assert_eq!(s.silence(210).iter().map(|sent| sent.1).collect::<Vec<_>>(), [9]);
+    // The round trip has become longer; 0 is lost.
+    for end in 2..=10 {
+        s.after(1).ack(0, &[(1, end)]);
+    }
+    assert_eq!(s.s.counts().fast_recoveries, 1);
+    s.after(100).ack(0, &[(9, 10), (1, 10)]);
+    assert_eq!(s.window(), 7);
+}
+
+/// The last retransmission of a response proves unnecessary after everything is acknowledged.
+#[test]
+fn reduction_is_undone_by_a_dsack_that_arrives_last() {
+    let mut s = script(100);
+    assert_eq!(s.write(10), numbers(0..10));
+    s.after(100);
+    for end in 2..=4 {
+        s.ack(0, &[(1, end)]);
+    }
+    assert_eq!((s.window(), s.s.counts().retransmitted), (7, 1));
+    s.after(10).ack(10, &[]);
+    s.after(90).ack(10, &[(0, 1)]);
+    assert!(s.window() >= 10, "{}", s.window());
 }
