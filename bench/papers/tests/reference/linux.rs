@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use fathom_netsim::backend::netem::run_in_guest;
 
 use crate::scenarios::{Curves, Difference, Scenario, X};
-use crate::{LABORATORY_SEEDS, Reference, root};
+use crate::{Delays, LABORATORY_SEEDS, Reference, root};
 
 pub(crate) const LINUX: Reference = Reference {
     name: "Linux",
@@ -15,7 +15,7 @@ pub(crate) const LINUX: Reference = Reference {
     page: "docs/linux-tcp.md",
     head: HEAD,
     simulates: false,
-    delays: Some(("delay = \"20ms\"", delay)),
+    delays: Some(Delays { written: "delay = \"20ms\"", of: delay }),
     scenarios: SCENARIOS,
 };
 

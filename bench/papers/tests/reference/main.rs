@@ -52,10 +52,17 @@ struct Reference {
     /// Whether its runs take CPU time, so that the cost can be compared with the laboratory's.
     /// Otherwise, they take as long as the scenario.
     simulates: bool,
-    /// If nothing in the scenarios is random: the delay as the plans write it, and a function that
-    /// returns the laboratory's delay for a seed.
-    delays: Option<(&'static str, fn(u64) -> String)>,
+    /// The laboratory's delays, if nothing in the scenarios is random.
+    delays: Option<Delays>,
     scenarios: &'static [Scenario],
+}
+
+/// Delays by which the laboratory's runs differ.
+struct Delays {
+    /// The delay in the plans.
+    written: &'static str,
+    /// Returns the delay for a seed, as in a plan.
+    of: fn(u64) -> String,
 }
 
 impl Reference {
@@ -81,8 +88,8 @@ impl Reference {
     fn runs(&self, scenario: &Scenario, seeds: RangeInclusive<u64>) -> Vec<StudyRun> {
         let plan = text(&self.plan_file(scenario));
         let of = |seed: u64| {
-            let plan = match self.delays {
-                Some((written, of)) => plan.replace(written, &of(seed)),
+            let plan = match &self.delays {
+                Some(delays) => plan.replace(delays.written, &(delays.of)(seed)),
                 None => plan.clone(),
             };
             let mut study = Study::from_toml(scenario.name, &plan).expect("a plan");

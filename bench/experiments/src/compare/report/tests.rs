@@ -2,7 +2,6 @@
 
 use fathom_metrics::{Distribution, WindowPoint};
 use fathom_netsim::backend::Backend;
-use fathom_netsim::path::PathSpec;
 
 use super::{html, table};
 use crate::compare::plan::FORWARD;
