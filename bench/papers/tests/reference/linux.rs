@@ -72,7 +72,7 @@ const SCENARIOS: &[Scenario] = &[
         figure: Curves { x: X::LastAxis("queue"), caption: "", curves: CONTROLLERS },
         differences: &[
             Difference {
-                cause: "**Two flows of Vegas.** In the laboratory, the queue is 16 packets longer. \
+                cause: "**Two flows of Vegas.** In the laboratory, the queue is 12 packets longer. \
                         The cause is not known. The second flow takes the queue of the first one \
                         for a part of its base RTT, so the result depends on the first seconds.",
                 cells: &[("queue", &["vegas", "2"])],
@@ -82,7 +82,7 @@ const SCENARIOS: &[Scenario] = &[
                         Outside slow start, Linux's HighSpeed TCP grows by ACKs and not by \
                         acknowledged segments (`hstcp_cong_avoid` in tcp_highspeed.c), so below 38 \
                         segments it grows half as fast as Reno. With `counting = \"acks\"`, the \
-                        laboratory drops 0.07 and 0.28 % (one seed). Above 38 segments, Linux \
+                        laboratory drops 0.09 and 0.33 % (one seed). Above 38 segments, Linux \
                         rounds the growth up to the next row of the table of RFC 3649, which \
                         makes up for the ACKs: one flow agrees.",
                 cells: &[("drops", &["highspeed", "2"]), ("drops", &["highspeed", "4"])],
