@@ -1,6 +1,6 @@
 # `make demo` builds Fathom and compares controllers; `make test` runs the tests. Both first install
 # what is missing. CONTRIBUTING.md describes every target.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp overload
 
 CARGO ?= cargo
 # A separate workspace in the same target directory, so that shared crates are built once.
@@ -59,6 +59,14 @@ linux-tcp: setup uml
 	$(CARGO) test --release --locked -p fathom-papers --test reference linux_runs -- --ignored --nocapture
 	$(CARGO) test --release --locked -p fathom-papers --test reference whole_plans_of_linux -- --ignored --nocapture
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test reference
+
+# Runs short QUIC connections at loads up to 105 %, with the stacks' own number of packets per probe
+# timeout and with one. Writes bench/results/overload and docs/collapse.md; takes about 3 h of CPU
+# time. Runs that exist in target/overload are not repeated. Needs Python 3.11 or newer.
+overload: setup
+	python3 bench/overload/stacks.py
+	python3 bench/overload/run.py
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test overload
 
 # Runs a study on a real Slurm, against an S3 server and as a Kubernetes job (docs/sweeps.md). Needs
 # root: installs Slurm, munge and Python packages.
