@@ -89,8 +89,7 @@ def row(rule, result):
     """The columns of a run. Values of a run with two directions are means of both."""
     outcome = result["outcome"]
     links, groups = outcome["links"], outcome["groups"]
-    key = {axis: value["name"] if isinstance(value, dict) else value for axis, value in result["key"].items()}
-    found = {"probes": rule, **key, "seed": result["seed"], "seconds": round(outcome["seconds"], 3)}
+    found = {"probes": rule, **result["key"], "seed": result["seed"], "seconds": round(outcome["seconds"], 3)}
     total = lambda field: sum(group[field] for group in groups.values())  # noqa: E731
     connections = total("connections")
     if all(link in links for link in LINKS):
@@ -115,7 +114,6 @@ def row(rule, result):
 
 def steps(rule, result):
     """The columns of each load of a ramp: drops in its 100 s, and response times of its own requests."""
-    key = {axis: value["name"] if isinstance(value, dict) else value for axis, value in result["key"].items()}
     links, all_groups = result["outcome"]["links"], result["outcome"]["groups"]
     order = {"up": 0, "": 1, "down": 2}
     names = [name.removeprefix("forward ") for name in all_groups if name.startswith("forward ")]
@@ -123,7 +121,7 @@ def steps(rule, result):
     for step, (name, percent) in enumerate(zip(names, drops(links, len(names)))):
         groups = [all_groups[f"{way} {name}"] for way in ("forward", "reverse")]
         load, _, way = name.partition(" ")
-        found = {"probes": rule, **key, "seed": result["seed"], "step": step + 1, "load": int(load), "way": way or "top", "drops_percent": percent}
+        found = {"probes": rule, **result["key"], "seed": result["seed"], "step": step + 1, "load": int(load), "way": way or "top", "drops_percent": percent}
         found["unfinished"] = sum(group["unfinished"] for group in groups)
         times = groups[0]["times"]
         yield found | {measure: times[measure] for measure in ("median_ms", "mean_ms", "p95_ms")}
