@@ -130,7 +130,7 @@ fn system(r: &Results, system: &str, of: Measure) -> BySeed {
 }
 
 fn sync_tcp_table(r: &Results) -> Artefact {
-    sync_tcp::table_1_of(|name, of| system(r, name, of))
+    sync_tcp::table_1_of("90 % total load, 1 bottleneck", |name, of| system(r, name, of))
 }
 
 /// Returns the losses and the time of the largest response, by seed.

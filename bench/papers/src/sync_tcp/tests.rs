@@ -119,7 +119,7 @@ fn sync_curve_order_and_crossover_are_judged_at_75_percent() {
 fn sack_ared_is_ahead_early_and_behind_late_at_heavy_load() {
     let build = |ared: fn(f64) -> f64| {
         let mut results = Results::default();
-        for load in ["90", "95"] {
+        for load in ["80", "85"] {
             add_curve(&mut results, &Curve::one(load, RENO), 430.0);
             add_curve(&mut results, &Curve::one(load, SYNC), 390.0);
             add(&mut results, ONE, &Curve::one(load, ARED).key, outcome("forward", ared));
@@ -170,7 +170,7 @@ fn printed_sync_table_passes_and_swapped_columns_fail() {
     let build = |columns: [usize; 3], drops: f64| {
         let mut results = Results::default();
         for (system, column) in [RENO, ARED, SYNC].into_iter().zip(columns) {
-            add(&mut results, ONE, &Curve::one("90", system).key, summary(column, drops));
+            add(&mut results, ONE, &Curve::one("80", system).key, summary(column, drops));
         }
         results
     };
@@ -186,7 +186,7 @@ fn printed_sync_table_passes_and_swapped_columns_fail() {
         let collapsed = claims.into_iter().find(|claim| claim.id == *id).unwrap();
         assert_eq!(collapsed.verdict, Verdict::NotInRegime, "{id}");
         let expected =
-            "a link drops more than 17 % of its packets: SACK-ARED-ECN at 90 % load (70 %)";
+            "a link drops more than 17 % of its packets: SACK-ARED-ECN at 80 % load (70 %)";
         assert!(collapsed.reason.contains(expected), "{}", collapsed.reason);
     }
     let Body::Table(table) = table_1(&printed).body else { panic!("no table") };
@@ -233,7 +233,7 @@ fn runs_with_one_two_and_three_bottlenecks_are_compared() {
         let mut results = Results::default();
         for (load, cases) in [
             ("75", ["75 %, 2 bottlenecks", "75 %, 3 bottlenecks"]),
-            ("90", ["90 %, 2 bottlenecks", "90 %, 3 bottlenecks"]),
+            ("80", ["80 %, 2 bottlenecks", "80 %, 3 bottlenecks"]),
         ] {
             for (system, halves) in [(RENO, reno), (ARED, ared), (SYNC, sync)] {
                 add_curve(&mut results, &Curve::one(load, system), halves[0]);
@@ -290,7 +290,7 @@ fn clock_drift_claim_tolerates_a_change_of_2_percent() {
     };
     let build = |by: f64, early: u64| {
         let mut results = Results::default();
-        for load in ["75", "90", "95"] {
+        for load in ["75", "80", "85"] {
             add(&mut results, ONE, &Curve::one(load, SYNC).key, of_group(group(0.0, 88)));
             add(&mut results, DRIFT, &Curve::drift(load).key, of_group(group(by, early)));
         }
@@ -308,8 +308,8 @@ fn clock_drift_claim_tolerates_a_change_of_2_percent() {
 fn mixed_traffic_claim_needs_results_between_the_pure_cases() {
     let build = |all: [f64; 4], reno: [f64; 4], sync: [f64; 4]| {
         let mut results = Results::default();
-        add_curve(&mut results, &Curve::one("95", RENO), 500.0);
-        add_curve(&mut results, &Curve::one("95", SYNC), 300.0);
+        add_curve(&mut results, &Curve::one("85", RENO), 500.0);
+        add_curve(&mut results, &Curve::one("85", SYNC), 300.0);
         for (n, mix) in MIXES.into_iter().enumerate() {
             let parts = [("forward", all[n]), ("forward/reno", reno[n]), (MIXED_SYNC, sync[n])];
             let mut o = testing::outcome(100.0, []);
@@ -344,7 +344,7 @@ fn sync_claims_on_large_responses_are_judged() {
             }),
             ..GroupOutcome::default()
         };
-        for load in ["75", "90", "95"] {
+        for load in ["75", "80", "85"] {
             add(&mut results, ONE, &Curve::one(load, SYNC).key, of_group(group.clone()));
         }
         ["sync-few-are-large", "sync-drift-few-long"].map(|id| verdict(&results, id))
@@ -435,16 +435,16 @@ fn sync_report_omits_figures_without_results() {
 
 #[test]
 fn runs_needed_by_sync_claims_are_in_shipped_studies() {
-    let mut curves: Vec<Curve> = ["75", "90", "95"].into_iter().map(Curve::drift).collect();
+    let mut curves: Vec<Curve> = ["75", "80", "85"].into_iter().map(Curve::drift).collect();
     for system in [RENO, ARED, SYNC, FREE] {
-        curves.extend(["75", "90", "95"].map(|load| Curve::one(load, system)));
+        curves.extend(["75", "80", "85"].map(|load| Curve::one(load, system)));
     }
     for system in [RENO, ARED, SYNC] {
         let cases = [
             "75 %, 2 bottlenecks",
             "75 %, 3 bottlenecks",
-            "90 %, 2 bottlenecks",
-            "90 %, 3 bottlenecks",
+            "80 %, 2 bottlenecks",
+            "80 %, 3 bottlenecks",
         ];
         curves.extend(cases.map(|case| Curve::several(case, system)));
         curves.push(Curve { key: vec![("system", system)], study: LARGEST, ..Curve::drift("75") });
