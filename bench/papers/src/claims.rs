@@ -211,7 +211,7 @@ impl ClaimCheck {
         }
     }
 
-    /// Updates a claim that was judged earlier and whose studies have no stored runs. The verdict
+    /// Updates a claim that was judged earlier and whose studies have no results here. The verdict
     /// stands if the test is unchanged.
     pub(super) fn reread(&self, kept: Claim) -> Claim {
         let test = kept.test == self.test;

@@ -3,19 +3,19 @@
 //!
 //! `fathom reproduce PAPER --store bench/results` stores results.
 //! `FATHOM_WRITE=1 cargo test -p fathom-papers --test papers` judges the results again with the
-//! current predicates and rewrites pages and figures. It uses the runs in `bench/results/cells` as
-//! far as they exist. Without the variable, the test only compares.
+//! current predicates and rewrites pages and figures. A verdict stands while its test is the same.
+//! Without the variable, the test only compares.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fathom_experiments::scenario::Stop;
-use fathom_experiments::study::{
-    Study, StudyRun, StudyRunResult, shipped, shipped_studies, stored,
-};
-use fathom_papers::report::{beside_ns2, figures, markdown};
-use fathom_papers::{PAPERS, Record, Results, StudyRecord};
+use fathom_papers::report::{beside_ns2, figures, markdown, verdict_counts};
+use fathom_papers::{PAPERS, Record, Results};
+
+mod common;
+
+use common::{is_or_becomes, root, text, with_tables, writes};
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test -p fathom-papers --test papers";
 
@@ -44,37 +44,12 @@ fn places(root: &Path) -> Places {
     Places { figures: results.join("figures"), pages: root.join("docs/papers"), results }
 }
 
-/// Returns the runs of a study behind a record, if all of them are stored. A run made under an
-/// earlier rule has another name today and is identified by its key and seed.
-fn runs_of(record: &StudyRecord, folder: &Path) -> Option<Vec<StudyRunResult>> {
-    let study = Study::from_toml(&record.study, shipped(&record.study)?)
-        .ok()?
-        .with_seeds(record.seeds)
-        .ok()?;
-    let texts = files(&folder.join(&record.study), "json");
-    let runs: Vec<StudyRunResult> =
-        texts.values().filter_map(|text| serde_json::from_str(text).ok()).collect();
-    let same =
-        |run: &StudyRun, result: &StudyRunResult| run.key == result.key && run.seed == result.seed;
-    let of = |run: &StudyRun| {
-        let named = runs.iter().find(|result| result.fingerprint == run.fingerprint);
-        named.or_else(|| runs.iter().find(|result| same(run, result))).cloned()
-    };
-    study.runs(1.0).ok()?.iter().map(of).collect()
-}
-
 /// Returns the record as judged by the current predicates.
-fn judged_now(record: &Record, runs: &Path) -> Record {
-    let Some(paper) = PAPERS.iter().find(|paper| paper.name == record.report.paper) else {
-        return record.clone();
-    };
-    let mut results = Results::default();
-    for study in &record.studies {
-        if let Some(runs) = runs_of(study, runs) {
-            results.add(&study.study, runs);
-        }
+fn judged_now(record: &Record) -> Record {
+    match PAPERS.iter().find(|paper| paper.name == record.report.paper) {
+        Some(paper) => record.clone().again(paper, &Results::default()),
+        None => record.clone(),
     }
-    record.clone().again(paper, &results)
 }
 
 /// Returns differences between committed and generated files, one line each. With `write`,
@@ -89,7 +64,7 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
                 faults.push(format!("{file} cannot be read: {e}; run the paper again with --store"))
             }
             Ok(record) => {
-                let now = judged_now(&record, &results.join("cells"));
+                let now = judged_now(&record);
                 if now != record && write {
                     let text = serde_json::to_string(&now).expect("a record") + "\n";
                     fs::write(results.join(&file), text).expect("written");
@@ -132,91 +107,32 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
     faults
 }
 
-#[test]
-fn stored_runs_exist_for_all_studies_of_a_paper_or_for_none() {
-    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results");
-    let mut judged = BTreeSet::new();
-    for (file, text) in files(&results, "json") {
-        let record: Record = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
-        let found = record
-            .studies
-            .iter()
-            .filter(|study| runs_of(study, &results.join("cells")).is_some())
-            .count();
-        // Either all of a paper's studies or none must be found; otherwise its page would mix
-        // current and old verdicts.
-        assert!(
-            found == 0 || found == record.studies.len(),
-            "{file}: {found} of {}",
-            record.studies.len()
-        );
-        if found > 0 {
-            judged.insert(record.report.paper);
-        }
-    }
-    assert_eq!(judged.into_iter().collect::<Vec<_>>(), ["sync-tcp"]);
-}
-
-/// Under an earlier rule a failed request counted as a response; such results must not be taken for
-/// current ones.
-#[test]
-fn stored_runs_count_only_completed_responses() {
-    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/cells");
-    let mut found = 0;
-    for (name, text) in shipped_studies() {
-        // A build may lack a study's stack; tests/cli.rs reads every study in a build with all
-        // stacks.
-        let Ok(wanted) = Study::from_toml(name, text).and_then(|study| study.runs(1.0)) else {
-            continue;
-        };
-        for result in stored(&wanted, &runs.join(name)) {
-            let run =
-                wanted.iter().find(|run| run.fingerprint == result.fingerprint).expect("its cell");
-            let Stop::Responses(responses) = run.scenario.stop else { continue };
-            let counted = run.scenario.traffic.iter().filter(|traffic| traffic.counted);
-            let completed: u64 =
-                counted.map(|traffic| result.outcome.groups[&traffic.name].responses).sum();
-            assert_eq!(completed, responses, "{name}: {}", run.label());
-            found += 1;
-        }
-    }
-    assert!(
-        found >= 8,
-        "{found}: results are stored under other names now: see bench/results/cells/README.md"
-    );
-}
-
-/// Returns the page with its generated table replaced by `table`.
-fn with_table(page: &str, table: &str) -> String {
-    let (start, end) = ("<!-- bands: written by the test papers -->\n", "<!-- end of bands -->");
-    let (before, rest) = page.split_once(start).expect("the start of the table");
-    let (_, after) = rest.split_once(end).expect("the end of the table");
-    format!("{before}{start}{table}{end}{after}")
+/// Compares a generated table of a page with the records of these papers, or writes it.
+fn page_has(page: &str, name: &str, papers: &[&str], table: impl Fn(&[Record]) -> String) {
+    let record = |paper: &&str| {
+        let text = text(&format!("bench/results/{paper}.json"));
+        judged_now(&serde_json::from_str(&text).expect("a record"))
+    };
+    let records: Vec<Record> = papers.iter().map(record).collect();
+    let should = with_tables(&text(page), &[(name, table(&records))]);
+    is_or_becomes(page, &should, HINT);
 }
 
 #[test]
 fn validation_page_has_the_bands_of_the_stored_results() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let read = |path: &str| {
-        let text = fs::read_to_string(root.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
-        text.replace("\r\n", "\n")
-    };
-    let record: Record = serde_json::from_str(&read("bench/results/validation.json")).unwrap();
-    let now = judged_now(&record, &root.join("bench/results/cells"));
-    let page = read("docs/validation.md");
-    let should = with_table(&page, &beside_ns2(&now));
-    if std::env::var_os("FATHOM_WRITE").is_some() {
-        fs::write(root.join("docs/validation.md"), should).expect("written");
-    } else {
-        assert!(page == should, "docs/validation.md differs from validation.json: {HINT}");
-    }
+    page_has("docs/validation.md", "bands", &["validation"], |records| beside_ns2(&records[0]));
+}
+
+#[test]
+fn reproduce_page_counts_the_verdicts_of_the_stored_results() {
+    let papers = ["sync-tcp", "dca", "sdc", "ghstcp", "packet-size"];
+    page_has("docs/reproduce.md", "verdicts", &papers, |records| verdict_counts(records));
 }
 
 #[test]
 fn paper_pages_and_figures_match_the_stored_results() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let papers: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
-    let faults = faults(&root, &papers, std::env::var_os("FATHOM_WRITE").is_some());
+    let faults = faults(&root(), &papers, writes());
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 

@@ -12,7 +12,7 @@ mod page;
 mod text;
 
 pub use html::html;
-pub use page::{beside_ns2, figure_file, figures, markdown};
+pub use page::{beside_ns2, figure_file, figures, markdown, verdict_counts};
 pub use text::text;
 
 #[cfg(test)]

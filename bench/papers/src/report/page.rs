@@ -1,12 +1,13 @@
 //! A record as a page of `docs/papers`, with the figure files of the page.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use fathom_report::{Grid, standalone};
 
 use super::html::mark;
 use super::text::{cautions, departures, explained, heading, ran, tally, word};
-use crate::{Artefact, Body, Claim, Record};
+use crate::{Artefact, Body, Claim, Record, Verdict};
 
 /// Path of the figures relative to `docs/papers`.
 const FIGURES: &str = "../../bench/results/figures";
@@ -120,6 +121,34 @@ fn table(grid: &Grid) -> String {
         text.push('\n');
     }
     text.push('\n');
+    text
+}
+
+/// Returns the number of claims of each paper by verdict, as a table.
+pub fn verdict_counts<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
+    let words = Verdict::ALL.map(word);
+    let mut text = format!(
+        "| paper | stacks | seeds | claims | {} |\n|---|---|---|--:|{}\n",
+        words.join(" | "),
+        "--:|".repeat(words.len())
+    );
+    for record in records {
+        let Record { report, studies, .. } = record;
+        let stacks: BTreeSet<&str> =
+            studies.iter().flat_map(|study| &study.stacks).map(String::as_str).collect();
+        let seeds: BTreeSet<u64> = studies.iter().map(|study| study.seeds).collect();
+        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        let count = |verdict| report.claims.iter().filter(|c| c.verdict == verdict).count();
+        let _ = writeln!(
+            text,
+            "| [{name}](papers/{name}.md) | {} | {} | {} | {} |",
+            Vec::from_iter(stacks).join(", "),
+            seeds.join(" or "),
+            report.claims.len(),
+            Verdict::ALL.map(|verdict| count(verdict).to_string()).join(" | "),
+            name = report.paper,
+        );
+    }
     text
 }
 

@@ -18,18 +18,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
 
 use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use fathom_experiments::study::{RunOptions, Study, StudyRun, run_study};
 use fathom_metrics::{Distribution, Estimate, round};
 use serde::Deserialize;
 
+#[path = "../common/mod.rs"]
+mod common;
 mod linux;
 mod ns2;
 mod page;
 mod scenarios;
 
+use common::{is_or_becomes, root, text};
 use scenarios::Scenario;
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test reference";
@@ -395,17 +397,6 @@ fn within(ms: u32) -> String {
     format!("within_{ms}ms")
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Returns the text of a file of the repository. Line ends are normalised, because a checkout may
-/// have converted them.
-fn text(path: &str) -> String {
-    let text = fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
-    text.replace("\r\n", "\n")
-}
-
 fn json<T: for<'a> Deserialize<'a>>(path: &str) -> T {
     serde_json::from_str(&text(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
@@ -569,11 +560,7 @@ fn laboratory_agrees_with_its_references_within_tolerances() {
             comparisons.iter().map(|c| (reference.results(c.scenario, ".svg"), page::figure(c)));
         let page = (reference.page.to_owned(), page::page(reference, &comparisons, &tolerances));
         for (path, should) in figures.chain([page]) {
-            if std::env::var_os("FATHOM_WRITE").is_some() {
-                write(&path, &should);
-            } else {
-                assert!(text(&path) == should, "{path} differs from the results: {HINT}");
-            }
+            is_or_becomes(&path, &should, HINT);
         }
         faults.extend(comparisons.iter().flat_map(|c| c.faults(&tolerances)));
     }

@@ -1,0 +1,57 @@
+//! Files of the repository that tests generate from stored results: read, compare, write.
+#![allow(dead_code, reason = "no test uses all functions")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Returns the folder of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the text of a file of the repository. Line ends are normalised, because a checkout may
+/// have converted them.
+pub(crate) fn text(path: &str) -> String {
+    let text = fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    text.replace("\r\n", "\n")
+}
+
+/// Returns whether generated files are to be written instead of compared.
+pub(crate) fn writes() -> bool {
+    std::env::var_os("FATHOM_WRITE").is_some()
+}
+
+/// Compares a generated file with what it should be, or writes it. `hint` is the command that does
+/// so.
+pub(crate) fn is_or_becomes(path: &str, should: &str, hint: &str) {
+    if writes() {
+        fs::write(root().join(path), should).unwrap_or_else(|e| panic!("{path}: {e}"));
+    } else {
+        assert!(text(path) == should, "{path} differs from the stored results: {hint}");
+    }
+}
+
+/// Returns a Markdown table.
+pub(crate) fn table(
+    head: impl IntoIterator<Item = impl Into<String>>,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
+    let head: Vec<String> = head.into_iter().map(Into::into).collect();
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rows: String = rows.into_iter().map(|row| line(&row)).collect();
+    let rule = "---|".repeat(head.len());
+    format!("{}|{rule}\n{rows}", line(&head))
+}
+
+/// Returns the page with tables between their marks.
+pub(crate) fn with_tables(page: &str, tables: &[(impl AsRef<str>, String)]) -> String {
+    let mut page = page.to_owned();
+    for (name, table) in tables {
+        let name = name.as_ref();
+        let (start, end) = (format!("<!-- table: {name} -->\n"), "<!-- end of table -->");
+        let (before, rest) = page.split_once(&start).unwrap_or_else(|| panic!("no table {name}"));
+        let (_, after) = rest.split_once(end).expect("the end of a table");
+        page = format!("{before}{start}{table}{end}{after}");
+    }
+    page
+}
