@@ -6,7 +6,7 @@ use fathom_metrics::{Estimate, round};
 use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::claims::{NEVER, above, all, below, between, exceeds};
-use crate::dca::throughput_change;
+use crate::dca::{throughput_change, timeout_change};
 use crate::results::{BySeed, Measure};
 use crate::{
     Artefact, ArtefactSpec, ClaimCheck, Finding, Paper, Results, Verdict, claim, packet_size, sdc,
@@ -280,16 +280,15 @@ const TABLE_4_4: [PaperChange; 3] = [
 ];
 
 fn dca_table(r: &Results) -> Artefact {
-    let rows = TABLE_4_4.map(|(controller, name, paper)| {
+    let row = |controller, name, paper: [String; 2]| {
         let ours = ["emory", "asu"].map(|path| change(r, path, controller).estimate());
-        let entries = ours.into_iter().zip(paper);
-        Row::new(
-            name,
-            entries.map(|(ours, (mean, low, high))| {
-                Entry::new(ours, &format!("{mean} ({low} to {high})"))
-            }),
-        )
-    });
+        Row::new(name, ours.into_iter().zip(paper).map(|(ours, paper)| Entry::new(ours, &paper)))
+    };
+    let interval = |(mean, low, high): (f64, f64, f64)| format!("{mean} ({low} to {high})");
+    let rows = TABLE_4_4
+        .map(|(controller, name, paper)| row(controller, name, paper.map(interval)))
+        .into_iter()
+        .chain([row("newreno", "NewReno (§4.4)", ["76", "-"].map(str::to_owned))]);
     let note = "Change of throughput in percent, relative to a Reno connection at the same time. \
                 The paper's 95 % intervals are in parentheses.";
     Artefact::table("Change of throughput", ["Emory", "ASU"], rows, note)
@@ -307,6 +306,20 @@ fn as_the_paper(r: &Results, controller: &str) -> Finding {
 }
 
 const DCA_BANDS: &[ClaimCheck] = &[
+    claim("tcp-dca-newreno", "DCA §4.4", &[DCA])
+        .says(
+            "Over Emory, NewReno has 76 % more throughput than Reno and about 65 % fewer timeouts.",
+        )
+        .test("Each number differs from the paper's by at most a quarter.")
+        .asks(|r| {
+            let timeouts =
+                r.by_seed(DCA, &[("path", "emory"), ("controller", "newreno")], timeout_change);
+            let throughput = change(r, "emory", "newreno");
+            bands(
+                "%",
+                [("throughput", throughput, 57.0, 95.0), ("timeouts", timeouts, -81.25, -48.75)],
+            )
+        }),
     claim("tcp-dca-vegas", "DCA table 4-4", &[DCA])
         .says(
             "Beside Reno, Vegas-CAM loses 21 % (15 to 27) of throughput over Emory and 7.3 % (-5.8 \

@@ -13,7 +13,7 @@ mod simulated;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use simulated::throughput_change;
+pub(crate) use simulated::{throughput_change, timeout_change};
 
 use crate::results::BySeed;
 use crate::{Change, Paper, spec};

@@ -36,6 +36,11 @@ pub(crate) fn throughput_change(o: &Outcome) -> Option<f64> {
     change(o, |g| Some(g.throughput_bps))
 }
 
+/// Returns the change of TCP's timeouts.
+pub(crate) fn timeout_change(o: &Outcome) -> Option<f64> {
+    change(o, |g| Some(g.timeouts() as f64))
+}
+
 pub(super) fn loss_change(o: &Outcome) -> Option<f64> {
     change(o, loss_rate)
 }
