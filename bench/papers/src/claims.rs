@@ -1,10 +1,8 @@
 //! Claims and their verdicts: the criteria for a difference, and the combination of several
 //! verdicts.
 //!
-//! Numbers of the same seed are compared as pairs. With several seeds a difference counts if zero
-//! lies outside its 95% confidence interval. With one seed it counts if it is larger than the
-//! measured margin (`noise.rs`) that the predicate names; without a margin, one seed decides
-//! nothing.
+//! Numbers of the same seed are compared as pairs. A difference counts if zero lies outside its 95%
+//! confidence interval. One seed decides nothing.
 //!
 //! A claim that needs something QUIC does not have is declared [`ClaimCheck::inapplicable`]. A
 //! claim about certain conditions (an active queue that drops or marks, web traffic that does not
@@ -27,9 +25,6 @@ use fathom_metrics::Estimate;
 
 use super::results::BySeed;
 use super::{Claim, Results, Verdict};
-
-/// Margin with which one seed decides nothing.
-pub(crate) const NEVER: f64 = f64::INFINITY;
 
 /// Verdict on a claim with the measured numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -256,8 +251,8 @@ fn difference(pairs: &[(f64, f64)]) -> Option<Estimate> {
 }
 
 /// Tests whether the first number of each pair is larger than the second.
-pub(crate) fn more(pairs: &[(f64, f64)], margin: f64) -> Verdict {
-    match difference(pairs).map(|e| (e.mean, e.half_width.unwrap_or(margin))) {
+pub(crate) fn more(pairs: &[(f64, f64)]) -> Verdict {
+    match difference(pairs).map(|e| (e.mean, e.half_width.unwrap_or(f64::INFINITY))) {
         Some((mean, off)) if mean > off => Verdict::Held,
         Some((mean, off)) if mean < -off => Verdict::NotHeld,
         _ => Verdict::Undecided,
@@ -265,25 +260,25 @@ pub(crate) fn more(pairs: &[(f64, f64)], margin: f64) -> Verdict {
 }
 
 /// Tests whether the first number of each pair is smaller than the second.
-pub(crate) fn less(pairs: &[(f64, f64)], margin: f64) -> Verdict {
-    opposite(more(pairs, margin))
+pub(crate) fn less(pairs: &[(f64, f64)]) -> Verdict {
+    opposite(more(pairs))
 }
 
 /// Tests whether the first number is smaller than the second by at most `tolerance`.
-pub(crate) fn no_less(pairs: &[(f64, f64)], tolerance: f64, margin: f64) -> Verdict {
-    more(&pairs.iter().map(|(a, b)| (a + tolerance, *b)).collect::<Vec<_>>(), margin)
+pub(crate) fn no_less(pairs: &[(f64, f64)], tolerance: f64) -> Verdict {
+    more(&pairs.iter().map(|(a, b)| (a + tolerance, *b)).collect::<Vec<_>>())
 }
 
 /// Tests whether both numbers differ by at most `tolerance`.
-pub(crate) fn same(pairs: &[(f64, f64)], tolerance: f64, margin: f64) -> Verdict {
-    between(difference(pairs), -tolerance, tolerance, margin)
+pub(crate) fn same(pairs: &[(f64, f64)], tolerance: f64) -> Verdict {
+    between(difference(pairs), -tolerance, tolerance)
 }
 
 /// Tests whether a number with its whole interval lies from `low` to `high`. Not held if the whole
 /// interval lies outside.
-pub(crate) fn between(e: Option<Estimate>, low: f64, high: f64, margin: f64) -> Verdict {
+pub(crate) fn between(e: Option<Estimate>, low: f64, high: f64) -> Verdict {
     let Some(e) = e else { return Verdict::Undecided };
-    let off = e.half_width.unwrap_or(margin);
+    let off = e.half_width.unwrap_or(f64::INFINITY);
     match (e.mean - off, e.mean + off) {
         (from, to) if from >= low && to <= high => Verdict::Held,
         (from, to) if to < low || from > high => Verdict::NotHeld,
@@ -294,12 +289,12 @@ pub(crate) fn between(e: Option<Estimate>, low: f64, high: f64, margin: f64) -> 
 /// Tests whether `a` is larger than `b`, seed by seed. One seed decides nothing, here and in the
 /// functions below.
 pub(crate) fn exceeds(a: &BySeed, b: &BySeed) -> Verdict {
-    more(&a.pairs(b), NEVER)
+    more(&a.pairs(b))
 }
 
 /// Tests whether `values` are above `limit`.
 pub(crate) fn above(values: &BySeed, limit: f64) -> Verdict {
-    more(&values.beside(limit), NEVER)
+    more(&values.beside(limit))
 }
 
 /// Tests whether `values` are below `limit`.
@@ -341,38 +336,25 @@ mod tests {
     use Verdict::{Held, Inapplicable, NotHeld, NotInRegime, Undecided};
 
     #[test]
-    fn difference_in_a_single_seed_must_exceed_the_margin() {
-        assert_eq!(more(&[(106.0, 100.0)], 5.0), Held);
-        assert_eq!(more(&[(104.0, 100.0)], 5.0), Undecided);
-        assert_eq!(more(&[(94.0, 100.0)], 5.0), NotHeld);
-        assert_eq!(more(&[], 5.0), Undecided);
-        assert_eq!((less(&[(5.0, 100.0)], 5.0), less(&[(5.0, 100.0)], NEVER)), (Held, Undecided));
-    }
-
-    #[test]
     fn difference_over_several_seeds_is_judged_by_its_interval() {
-        // Differences 1 2 3: mean 2, half width t(2) / sqrt 3 = 2.48; the margin is not used.
-        assert_eq!(more(&[(10.0, 9.0), (20.0, 18.0), (30.0, 27.0)], 0.0), Undecided);
+        // Differences 1 2 3: mean 2, half width t(2) / sqrt 3 = 2.48.
+        assert_eq!(more(&[(10.0, 9.0), (20.0, 18.0), (30.0, 27.0)]), Undecided);
         // Differences 2 2.5 3: mean 2.5, half width 1.24.
-        assert_eq!(more(&[(11.0, 9.0), (20.5, 18.0), (30.0, 27.0)], NEVER), Held);
-        assert_eq!(more(&[(9.0, 11.0), (18.0, 20.5), (27.0, 30.0)], 100.0), NotHeld);
+        assert_eq!(more(&[(11.0, 9.0), (20.5, 18.0), (30.0, 27.0)]), Held);
+        assert_eq!(more(&[(9.0, 11.0), (18.0, 20.5), (27.0, 30.0)]), NotHeld);
     }
 
     #[test]
     fn equality_is_judged_by_tolerance_and_interval() {
-        assert_eq!(same(&[(100.0, 101.0)], 2.0, 0.5), Held);
-        assert_eq!(same(&[(100.0, 102.0)], 2.0, 0.5), Undecided);
-        assert_eq!(same(&[(100.0, 103.0)], 2.0, 0.5), NotHeld);
-        assert_eq!(no_less(&[(99.0, 100.0)], 2.0, 0.5), Held);
-        assert_eq!(no_less(&[(97.0, 100.0)], 2.0, 0.5), NotHeld);
+        // The half width of each difference is 0.5.
+        let less_by = |d: f64| [d - 0.2, d, d + 0.2].map(|d| (100.0 - d, 100.0));
+        assert_eq!([1.0, 2.0, 3.0].map(|d| same(&less_by(d), 2.0)), [Held, Undecided, NotHeld]);
+        assert_eq!([1.0, 3.0].map(|d| no_less(&less_by(d), 2.0)), [Held, NotHeld]);
         // 12 ± 2.48 lies within 9 to 15, straddles 10, and lies outside 20 to 30.
         let e = seeds([11.0, 12.0, 13.0]).estimate();
         let ranges = [(9.0, 15.0), (10.0, 15.0), (20.0, 30.0)];
-        assert_eq!(
-            ranges.map(|(low, high)| between(e, low, high, 0.0)),
-            [Held, Undecided, NotHeld]
-        );
-        assert_eq!(between(seeds([5.0]).estimate(), 0.0, 9.0, NEVER), Undecided);
+        assert_eq!(ranges.map(|(low, high)| between(e, low, high)), [Held, Undecided, NotHeld]);
+        assert_eq!(between(seeds([5.0]).estimate(), 0.0, 9.0), Undecided);
     }
 
     #[test]
@@ -402,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn single_run_without_a_margin_leaves_a_claim_undecided() {
+    fn single_run_leaves_a_claim_undecided() {
         let [ten, one] = [10.0, 1.0].map(|value| seeds([value]));
         assert_eq!(
             (exceeds(&ten, &one), above(&ten, 1.0), below(&ten, 99.0)),

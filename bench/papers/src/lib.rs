@@ -6,7 +6,6 @@
 //! | `select.rs` | selection of tables and figures |
 //! | `work.rs` | the required studies and their cost |
 //! | `results.rs` | results of studies by key, numbers by seed, curves along an axis |
-//! | `noise.rs` | the noise of numbers, which is the margin for a single seed |
 //! | `artefact.rs` | tables, figures and claims as data |
 //! | `report/` | a record for a terminal, as one HTML file, as a page of the documentation |
 //! | `record.rs` | a report with everything it depends on |
@@ -27,7 +26,6 @@ mod claims;
 mod dca;
 mod ghstcp;
 mod ladders;
-mod noise;
 mod ns2;
 mod packet_size;
 mod record;

@@ -5,7 +5,7 @@
 use fathom_metrics::{Estimate, round};
 use fathom_report::{Axis, Entry, Row, Series};
 
-use crate::claims::{NEVER, above, all, below, between, exceeds};
+use crate::claims::{above, all, below, between, exceeds};
 use crate::dca::{throughput_change, timeout_change};
 use crate::results::{BySeed, Measure};
 use crate::{
@@ -104,7 +104,7 @@ fn bands<const N: usize>(unit: &str, cases: [(&str, BySeed, f64, f64); N]) -> Fi
         if values.estimate().is_none() {
             return Finding::new(Verdict::Undecided, format!("{what} not measured"));
         }
-        let verdict = between(values.estimate(), low, high, NEVER);
+        let verdict = between(values.estimate(), low, high);
         let zero = if low <= 0.0 && high >= 0.0 { ", which contains 0" } else { "" };
         let band = format!("band {} to {}{zero}", round(low, 1), round(high, 1));
         part(verdict, &values, &format!("{what} {values} {unit} ({band})"))

@@ -14,7 +14,7 @@ use super::simulated::{
 use super::{
     ALONE, ASU, EMORY, LEVELS, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, relative,
 };
-use crate::claims::{NEVER, all, between, less, more};
+use crate::claims::{all, between, less, more};
 use crate::results::{BySeed, Pairs};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 
@@ -53,7 +53,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .cause(MODEL)
         .asks(|r| {
             let parts = BOTH.map(|path| (path.name, path.over_levels(|level| path.predicted(r, level))));
-            each(parts, |part| between(part.estimate(), 0.07, 0.18, NEVER))
+            each(parts, |part| between(part.estimate(), 0.07, 0.18))
         }),
     claim("dca-asu-predicts-least", "DCA §3.2.1", &[EMORY, ASU])
         .says("The congested path 7 (ASU) has the smallest share of predicted losses.")
@@ -76,7 +76,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             let spans = [(0.137, 0.2), (0.063, 0.081)];
             Finding::together(BOTH.iter().zip(spans).map(|(path, (low, high))| {
                 let part = path.predicted(r, TUNED);
-                Finding::new(between(part.estimate(), low, high, NEVER), format!("{}: {part}", path.name))
+                Finding::new(between(part.estimate(), low, high), format!("{}: {part}", path.name))
             }))
         }),
     claim("dca-predicted-to-lose", "DCA §3.3, table 3-5", &[EMORY, ASU])
@@ -132,7 +132,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                no longer than the median round trip.")
         .asks(|r| {
             let part = r.by_seed(EMORY, &[("level", TUNED)], before_losses_below_median);
-            one(&part, |part| between(part.estimate(), NOT_ONLY_LARGE, 1.0, NEVER))
+            one(&part, |part| between(part.estimate(), NOT_ONLY_LARGE, 1.0))
         }),
     claim("dca-degrades", "DCA §4.3, table 4-1", &[PAIRED])
         .says("With a reduction of 50 %, DCA gets less throughput on both paths than the competing \
@@ -291,7 +291,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                 Some((format!("at {share:.1} %"), loss_change_at(r, "DCA, heavy", step)))
             });
             let all = loss_change_at(r, "DCA, heavy", "100%");
-            let falls = Finding::new(between(all.estimate(), -100.0, -UNCHANGED, NEVER), format!("with all: {all}"));
+            let falls = Finding::new(between(all.estimate(), -100.0, -UNCHANGED), format!("with all: {all}"));
             Finding::together([each(few, unchanged), falls]).named("change of the loss rate in percent")
         }),
     claim("dca-vegas-inactive", "DCA §4.5, figure 4-7", &[SHARES])
@@ -316,22 +316,22 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             let heavy = fallen_at(r, "DCA, heavy", None);
             let light = fallen_at(r, "DCA, light", Some(100.0));
             let pairs: Pairs = light.pairs(&heavy.map(|share| share + LARGER));
-            Finding::new(more(&pairs, NEVER), format!("10 % below at a share of {heavy} % heavy, {light} % light"))
+            Finding::new(more(&pairs), format!("10 % below at a share of {heavy} % heavy, {light} % light"))
         }),
 ];
 
 /// Tests whether values are below zero beyond their interval. Values without an interval, such as
 /// one seed, decide nothing.
 fn below_zero(values: &BySeed) -> Verdict {
-    less(&values.beside(0.0), NEVER)
+    less(&values.beside(0.0))
 }
 
 fn above_zero(values: &BySeed) -> Verdict {
-    more(&values.beside(0.0), NEVER)
+    more(&values.beside(0.0))
 }
 
 fn unchanged(percent: &BySeed) -> Verdict {
-    between(percent.estimate(), -UNCHANGED, UNCHANGED, NEVER)
+    between(percent.estimate(), -UNCHANGED, UNCHANGED)
 }
 
 fn one(values: &BySeed, judge: impl Fn(&BySeed) -> Verdict) -> Finding {

@@ -9,7 +9,6 @@ use super::{
     HIGHSPEED_GARED, RED, RENO, System, queue_deviation, s1, s2, share, total, utilisation,
 };
 use crate::claims::{all, less, more, no_less, same};
-use crate::noise::Noise;
 use crate::results::{Measure, Pairs};
 use crate::{ClaimCheck, Finding, Reason, Results, Verdict, claim};
 
@@ -37,20 +36,19 @@ const SCALE: &str = "At 50 ms, S1 loses 40 % of its throughput, as the paper say
                      At 100 ms, drops are rare. With TCP at full rates, S1 loses 11 % at 25 ms, 74 \
                      % at 50 ms and 34 % at 100 ms (one seed; the runs are not stored).";
 
-const BULK: &str = "noise-bulk";
-/// Numbers by which systems are compared, with their noise.
-const S1: Noise = Noise::relative(BULK, "S1 in Mbit/s", s1);
-const S2: Noise = Noise::relative(BULK, "S2 in Mbit/s", s2);
-const TOTAL: Noise = Noise::relative(BULK, "total in Mbit/s", total);
+/// Numbers by which systems are compared, with their names.
+const S1: Number = ("S1 in Mbit/s", s1);
+const S2: Number = ("S2 in Mbit/s", s2);
+const TOTAL: Number = ("total in Mbit/s", total);
 /// Fairness of a case: S1's share of both groups, which can be at most a fifth (five times 10 of
 /// 250 Mbps).
-const SHARE: Noise = Noise::relative(BULK, "S1's share of the total in %", share);
-const UTILISATION: Noise = Noise::absolute(BULK, "utilisation in %", utilisation);
+const SHARE: Number = ("S1's share of the total in %", share);
+const UTILISATION: Number = ("utilisation in %", utilisation);
 /// S2's throughput relative to the capacity that S1 leaves.
-const REST: Noise = Noise::relative(BULK, "S2's share of what S1 leaves", of_the_rest);
-const DEVIATION: Noise = Noise::relative(BULK, "queue's deviation in packets", queue_deviation);
-#[cfg(test)]
-pub(crate) const NOISE: &[Noise] = &[S1, S2, TOTAL, SHARE, UTILISATION, REST, DEVIATION];
+const REST: Number = ("S2's share of what S1 leaves", of_the_rest);
+const DEVIATION: Number = ("queue's deviation in packets", queue_deviation);
+
+type Number = (&'static str, Measure);
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("ghstcp-reno-fills-slow-access", "gHSTCP §3.1, case 1", &[DROPTAIL])
@@ -68,9 +66,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                access links.",
         )
         .test("At every delay, S2 gets more throughput than S1.")
-        .asks(|r| {
-            compared(r, "S2 and S1 in Mbit/s", (RENO, s2), (RENO, s1), |pairs| is_more(S2, pairs))
-        }),
+        .asks(|r| compared(r, "S2 and S1 in Mbit/s", (RENO, s2), (RENO, s1), more)),
     claim("ghstcp-reno-leaves-bandwidth", "gHSTCP §3.1, case 1", &[DROPTAIL])
         .says("Reno flows with fast access links do not use the whole capacity that S1 leaves.")
         .test(
@@ -96,7 +92,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                 Finding::of_pairs(
                     format!("S1 in Mbit/s, compared with 25ms, at {delay}"),
                     &pairs,
-                    nearly_same(S1, &pairs),
+                    nearly_same(&pairs),
                 )
                 .unless(missed(r, &[RENO], &[delay, "25ms"]))
             }))
@@ -117,7 +113,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                 |pairs| {
                     let judged: Pairs =
                         pairs.iter().map(|(harmed, whole)| (SEVERE * whole, *harmed)).collect();
-                    is_more(S1, &judged)
+                    more(&judged)
                 },
             )
         }),
@@ -153,7 +149,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                 Finding::of_pairs(
                     format!("S1 in Mbit/s at {short} and {long}"),
                     &pairs,
-                    is_more(S1, &pairs),
+                    more(&pairs),
                 )
                 .unless(missed(r, &[HIGHSPEED], &[short, long]))
             }))
@@ -175,11 +171,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             "At every delay, S2's throughput differs from its throughput with HighSpeed TCP by \
                at most 10 % (our choice).",
         )
-        .asks(|r| {
-            compared(r, "S2 in Mbit/s", (GENTLE, s2), (HIGHSPEED, s2), |pairs| {
-                nearly_same(S2, pairs)
-            })
-        }),
+        .asks(|r| compared(r, "S2 in Mbit/s", (GENTLE, s2), (HIGHSPEED, s2), nearly_same)),
     claim("ghstcp-gentle-improves-reno", "gHSTCP §3.3, case 5 (with SACK)", &[DROPTAIL])
         .says(
             "In competition with gHSTCP, the Reno flows get much more throughput than in \
@@ -247,10 +239,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let pairs = GENTLE_GARED.at(r, "100ms", s1).pairs(&HIGHSPEED_ARED.at(r, "100ms", s1));
             let slightly: Pairs = pairs.iter().map(|(a, b)| (*a, (1.0 - 0.25) * b)).collect();
-            let verdict = all([
-                less(&pairs, S1.between_any(&pairs)),
-                no_less(&slightly, 0.0, S1.between_any(&slightly)),
-            ]);
+            let verdict = all([less(&pairs), no_less(&slightly, 0.0)]);
             Finding::together([
                 beats(r, GENTLE_GARED, HIGHSPEED_ARED, &[S2, TOTAL], &["100ms"]),
                 Finding::of_pairs("S1 in Mbit/s at 100ms", &pairs, verdict),
@@ -292,14 +281,12 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let [ared, gared] = [HIGHSPEED_ARED, GENTLE_GARED].map(|system| {
                 let [short, long] = ["25ms", "100ms"].map(|delay| system.at(r, delay, total));
-                (short.minus(&long), TOTAL.between_any(&short.pairs(&long)))
+                short.minus(&long)
             });
-            let pairs = ared.0.pairs(&gared.0);
+            let pairs = ared.pairs(&gared);
             let what = "fall of the total in Mbit/s with HighSpeed TCP and ARED, and with gHSTCP \
                         and gARED";
-            // Difference of differences: with one seed it has to exceed the noise of the totals
-            // themselves.
-            Finding::of_pairs(what, &pairs, more(&pairs, ared.1)).unless(missed(
+            Finding::of_pairs(what, &pairs, more(&pairs)).unless(missed(
                 r,
                 &[HIGHSPEED_ARED, GENTLE_GARED],
                 &["25ms", "100ms"],
@@ -322,18 +309,12 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
 ];
 
-/// Tests whether the first numbers are larger. With one seed, the margin is the noise between any
-/// two of the measured systems.
-fn is_more(noise: Noise, pairs: &[(f64, f64)]) -> Verdict {
-    more(pairs, noise.between_any(pairs))
-}
-
 /// Tests whether the numbers differ by at most [`SAME`] of the larger mean.
-fn nearly_same(noise: Noise, pairs: &[(f64, f64)]) -> Verdict {
+fn nearly_same(pairs: &[(f64, f64)]) -> Verdict {
     let mean = |of: fn(&(f64, f64)) -> f64| {
         pairs.iter().map(of).sum::<f64>().abs() / pairs.len().max(1) as f64
     };
-    same(pairs, SAME * mean(|p| p.0).max(mean(|p| p.1)), noise.between_any(pairs))
+    same(pairs, SAME * mean(|p| p.0).max(mean(|p| p.1)))
 }
 
 /// Compares a number of two systems, or two numbers of one system, at every delay.
@@ -355,13 +336,16 @@ fn compared(
 }
 
 /// Tests whether `a` has larger numbers than `b` at these delays.
-fn beats(r: &Results, a: System, b: System, numbers: &[Noise], delays: &[&str]) -> Finding {
+fn beats(r: &Results, a: System, b: System, numbers: &[Number], delays: &[&str]) -> Finding {
     let cases = numbers.iter().flat_map(|number| delays.iter().map(move |delay| (number, delay)));
-    Finding::together(cases.map(|(noise, delay)| {
-        let [of_a, of_b] = [a, b].map(|system| system.at(r, delay, noise.measure()));
+    Finding::together(cases.map(|((name, of), delay)| {
+        let [of_a, of_b] = [a, b].map(|system| system.at(r, delay, *of));
         let pairs = of_a.pairs(&of_b);
-        Finding::of_pairs(format!("{} at {delay}", noise.name()), &pairs, is_more(*noise, &pairs))
-            .unless(missed(r, &[a, b], &[delay]))
+        Finding::of_pairs(format!("{name} at {delay}"), &pairs, more(&pairs)).unless(missed(
+            r,
+            &[a, b],
+            &[delay],
+        ))
     }))
 }
 
@@ -369,18 +353,17 @@ fn beats(r: &Results, a: System, b: System, numbers: &[Noise], delays: &[&str]) 
 fn against(
     r: &Results,
     system: System,
-    noise: Noise,
+    (name, of): Number,
     bound: f64,
-    judge: fn(&[(f64, f64)], f64) -> Verdict,
+    judge: fn(&[(f64, f64)]) -> Verdict,
 ) -> Finding {
     Finding::together(DELAYS.map(|delay| {
-        let pairs = system.at(r, delay, noise.measure()).beside(bound);
-        Finding::of_pairs(
-            format!("{} at {delay}", noise.name()),
-            &pairs,
-            judge(&pairs, noise.between_any(&pairs)),
-        )
-        .unless(missed(r, &[system], &[delay]))
+        let pairs = system.at(r, delay, of).beside(bound);
+        Finding::of_pairs(format!("{name} at {delay}"), &pairs, judge(&pairs)).unless(missed(
+            r,
+            &[system],
+            &[delay],
+        ))
     }))
 }
 

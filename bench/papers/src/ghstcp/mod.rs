@@ -6,8 +6,6 @@
 
 mod claims;
 #[cfg(test)]
-pub(crate) use claims::NOISE;
-#[cfg(test)]
 mod tests;
 
 use fathom_experiments::scenario::Outcome;

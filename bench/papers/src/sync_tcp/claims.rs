@@ -6,13 +6,10 @@ use fathom_experiments::scenario::Outcome;
 use fathom_metrics::Distribution;
 
 use super::curves::{AFTER_400, Curve, FIRST, TIMES, collapsed, times};
-use super::margins::{
-    self, AT_200, DROPS, EARLY, GOODPUT, LARGE_PERCENT, LATE, LEVEL, LONGEST, MEAN, MEDIAN, QUEUE,
-    SIZE, beside_bound, between, large_percent,
+use super::{
+    ARED, LARGEST, ONE, RENO, SYNC, drops, goodput, large_percent, mean, median, queue, size,
 };
-use super::{ARED, LARGEST, ONE, RENO, SYNC, drops, queue};
-use crate::claims::{NEVER, all, less, more, no_less, same};
-use crate::noise::Noise;
+use crate::claims::{all, less, more, no_less, same};
 use crate::results::{BySeed, Measure};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 
@@ -20,8 +17,7 @@ use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 const AFTER_200: &[f64] = TIMES.split_at(2).1;
 /// Maximum time in milliseconds at which crossings of curves are searched, in steps of 10 ms.
 const LAST_CROSSING: f64 = 3_000.0;
-/// Difference by which a fraction may be smaller without being worse, with several seeds. Our
-/// choice.
+/// Difference by which a fraction may be smaller without being worse. Our choice.
 pub(super) const TOLERATED: f64 = 0.005;
 /// Seconds up to which figure 9 shows large responses.
 pub(super) const LARGE_SECONDS: u32 = 20;
@@ -50,7 +46,6 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             fraction_is_more(
                 r,
                 "SACK-ARED-ECN and Reno, mean fraction",
-                EARLY,
                 &FIRST,
                 [&ared, &reno],
             )
@@ -70,18 +65,18 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             let crossing = crossovers(r, &ared, &reno);
             // Curves that lie close to each other cross anywhere.
             let there =
-                all([more(&crossing.beside(200.0), NEVER), less(&crossing.beside(800.0), NEVER)]);
+                all([more(&crossing.beside(200.0)), less(&crossing.beside(800.0))]);
             let what = "Reno and SACK-ARED-ECN within 500 to 1500 ms, mean fraction";
             Finding::together([
                 Finding::new(there, format!("last crossing at {crossing} ms")),
-                fraction_is_more(r, what, LATE, AFTER_400, [&reno, &ared]),
+                fraction_is_more(r, what, AFTER_400, [&reno, &ared]),
             ])
         }),
     claim("sync-75-always-better", "Sync-TCP §5.1, figure 6", &[ONE])
         .says("at 75 % load Sync-TCP always performs better than Reno and SACK-ARED-ECN")
         .test(
             "from 100 to 1500 ms, Sync-TCP's fraction of completed responses is never more than \
-             0.5 percentage points (our choice; with one seed, the measured noise) below Reno's or \
+             0.5 percentage points (our choice) below Reno's or \
              SACK-ARED-ECN's. Sync-TCP's mean fraction is larger",
         )
         .asks(|r| {
@@ -127,7 +122,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             when_heavy([(ARED, RENO), (ARED, SYNC)], |what, other, ared, others| {
                 let what = format!("{what}, SACK-ARED-ECN and {other}, fraction within 200 ms");
-                fraction_is_more(r, &what, AT_200, &[200.0], [ared, others])
+                fraction_is_more(r, &what, &[200.0], [ared, others])
                     .unless(collapsed(r, [ared, others]))
             })
         }),
@@ -137,7 +132,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         )
         .test(
             "at 80 and 85 % and from 300 ms on, SACK-ARED-ECN's fraction of completed responses is never more than \
-             0.5 percentage points (our choice; with one seed, the measured noise) above Reno's or \
+             0.5 percentage points (our choice) above Reno's or \
              Sync-TCP's. SACK-ARED-ECN's mean fraction is smaller",
         )
         .asks(|r| {
@@ -148,29 +143,29 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-table-drops", "Sync-TCP §5.1, table 1", &[ONE])
         .says("SACK-ARED-ECN has the most drops, Sync-TCP the fewest")
         .test("at 80 %, percentage of packets dropped at R0: SACK-ARED-ECN > Reno > Sync-TCP")
-        .asks(|r| in_order(r, DROPS, [ARED, RENO, SYNC])),
+        .asks(|r| in_order(r, "drops in %", drops, [ARED, RENO, SYNC])),
     claim("sync-table-queue", "Sync-TCP §5.1, table 1", &[ONE])
         .says("Sync-TCP has smaller queues than Reno, and SACK-ARED-ECN has the smallest")
         .test("at 80 %, mean queue at R0: Reno > Sync-TCP > SACK-ARED-ECN")
-        .asks(|r| in_order(r, QUEUE, [RENO, SYNC, ARED])),
+        .asks(|r| in_order(r, "packets", queue, [RENO, SYNC, ARED])),
     claim("sync-table-size", "Sync-TCP §5.1, table 1", &[ONE])
         .says(
             "large responses complete most often with Sync-TCP and least often with SACK-ARED-ECN",
         )
         .test("at 80 %, mean size of the completed responses: Sync-TCP > Reno > SACK-ARED-ECN")
-        .asks(|r| in_order(r, SIZE, [SYNC, RENO, ARED])),
+        .asks(|r| in_order(r, "bytes", size, [SYNC, RENO, ARED])),
     claim("sync-table-goodput", "Sync-TCP abstract and §5.1, table 1", &[ONE])
         .says("throughput is better with Sync-TCP than with Reno, and worst with SACK-ARED-ECN")
         .test("at 80 %, goodput per response: Sync-TCP > Reno > SACK-ARED-ECN")
-        .asks(|r| in_order(r, GOODPUT, [SYNC, RENO, ARED])),
+        .asks(|r| in_order(r, "kbps", goodput, [SYNC, RENO, ARED])),
     claim("sync-table-median", "Sync-TCP §5.1, table 1", &[ONE])
         .says("the median response time is shortest with Sync-TCP, longest with SACK-ARED-ECN")
         .test("at 80 %, median response time: SACK-ARED-ECN > Reno > Sync-TCP")
-        .asks(|r| in_order(r, MEDIAN, [ARED, RENO, SYNC])),
+        .asks(|r| in_order(r, "median in ms", median, [ARED, RENO, SYNC])),
     claim("sync-table-mean", "Sync-TCP §5.1, table 1", &[ONE])
         .says("the mean response time is shortest with Sync-TCP, longest with SACK-ARED-ECN")
         .test("at 80 %, mean response time: SACK-ARED-ECN > Reno > Sync-TCP")
-        .asks(|r| in_order(r, MEAN, [ARED, RENO, SYNC])),
+        .asks(|r| in_order(r, "mean in ms", mean, [ARED, RENO, SYNC])),
     claim("sync-ared-above-target", "Sync-TCP §5.1", &[ONE])
         .says(
             "SACK-ARED-ECN's mean queue is above its target, so the queue drops packets although \
@@ -190,12 +185,12 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                 Finding::of_pairs(
                     "mean queue and upper end of the target in packets",
                     &queues,
-                    more(&queues, NEVER),
+                    more(&queues),
                 ),
                 Finding::of_pairs(
                     "drops of SACK-ARED-ECN and Reno in %",
                     &lost,
-                    more(&lost, between(DROPS, &ared, &reno, &lost)),
+                    more(&lost),
                 ),
             ])
             .unless(missed)
@@ -210,11 +205,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             Finding::together(["75", "80", "85"].map(|load| {
                 let curve = Curve::one(load, SYNC);
                 let large = curve.by_seed(r, |o| large_percent(o, "forward")).beside(5.0);
-                let margin = beside_bound(LARGE_PERCENT, &curve, &large);
                 Finding::of_pairs(
                     format!("{load} %, percentage of large responses here and in the paper"),
                     &large,
-                    same(&large, 1.0, margin),
+                    same(&large, 1.0),
                 )
                 .unless(collapsed(r, [&curve]))
             }))
@@ -232,7 +226,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                     [SYNC, RENO].map(|system| large_within(r, &Curve::one("80", system), seconds));
                 sync.pairs(&reno)
             };
-            let verdict = all((1..=LARGE_SECONDS).map(|s| no_less(&at(f64::from(s)), 0.01, NEVER)));
+            let verdict = all((1..=LARGE_SECONDS).map(|s| no_less(&at(f64::from(s)), 0.01)));
             Finding::together([1.0, 5.0, 20.0].map(|s| {
                 Finding::of_pairs(
                     format!("fraction within {s} s, Sync-TCP and Reno"),
@@ -257,7 +251,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             Finding::of_pairs(
                 "Reno and Sync-TCP, time in s",
                 &reno.pairs(&sync),
-                more(&judged, LONGEST.between(RENO, SYNC, &judged)),
+                more(&judged),
             )
         }),
     claim("sync-largest-fewer-drops", "Sync-TCP §5.1, figure 10", &[LARGEST])
@@ -277,7 +271,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let [reno, sync] = [RENO, SYNC].map(|system| largest(r, system, largest_lost));
             let judged = reno.pairs(&sync.map(|lost| FEWER * lost));
-            let verdict = more(&judged, DROPS.between(RENO, SYNC, &judged));
+            let verdict = more(&judged);
             Finding::of_pairs(
                 "Reno and Sync-TCP, percentage of packets lost",
                 &reno.pairs(&sync),
@@ -313,25 +307,18 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
 pub(super) fn fraction_is_more(
     r: &Results,
     what: &str,
-    noise: Noise,
     at: &[f64],
     [a, b]: [&Curve; 2],
 ) -> Finding {
     let pairs = a.mean_fraction(r, at).pairs(&b.mean_fraction(r, at));
-    Finding::of_pairs(what, &pairs, more(&pairs, between(noise, a, b, &pairs)))
+    Finding::of_pairs(what, &pairs, more(&pairs))
 }
 
-/// Tests whether `a` is at none of these times below `b` by more than a tolerance; with one seed,
-/// by more than the measured noise.
+/// Tests whether `a` is at none of these times below `b` by more than a tolerance.
 pub(super) fn nowhere_below(r: &Results, a: &Curve, b: &Curve, at: &[f64]) -> Verdict {
     let verdict = |ms: &f64| {
         let pairs = a.mean_fraction(r, &[*ms]).pairs(&b.mean_fraction(r, &[*ms]));
-        let chance = between(margins::within(*ms), a, b, &pairs);
-        match pairs.len() {
-            1 if chance == NEVER => Verdict::Undecided,
-            1 => no_less(&pairs, chance, 0.0),
-            _ => no_less(&pairs, TOLERATED, NEVER),
-        }
+        no_less(&pairs, TOLERATED)
     };
     all(at.iter().map(verdict))
 }
@@ -339,7 +326,7 @@ pub(super) fn nowhere_below(r: &Results, a: &Curve, b: &Curve, at: &[f64]) -> Ve
 /// Tests whether `a` is nowhere below `b` at these times and is above `b` on average. Not in regime
 /// if either curve has collapsed.
 pub(super) fn better(r: &Results, a: &Curve, b: &Curve, at: &[f64], what: &str) -> Finding {
-    let mean = fraction_is_more(r, &format!("{what}, mean fraction"), LEVEL, at, [a, b]);
+    let mean = fraction_is_more(r, &format!("{what}, mean fraction"), at, [a, b]);
     Finding { verdict: all([nowhere_below(r, a, b, at), mean.verdict]), ..mean }
         .unless(collapsed(r, [a, b]))
 }
@@ -373,12 +360,11 @@ pub(super) fn crossovers(r: &Results, ared: &Curve, reno: &Curve) -> BySeed {
 
 /// Tests whether a row of table 1 falls from system to system. Not in regime if one of them has
 /// collapsed.
-fn in_order(r: &Results, noise: Noise, systems: [&'static str; 3]) -> Finding {
+fn in_order(r: &Results, what: &str, of: Measure, systems: [&'static str; 3]) -> Finding {
     Finding::together(systems.windows(2).map(|two| {
         let [a, b] = [two[0], two[1]].map(|system| Curve::one("80", system));
-        let pairs = a.by_seed(r, noise.measure()).pairs(&b.by_seed(r, noise.measure()));
-        let verdict = more(&pairs, between(noise, &a, &b, &pairs));
-        Finding::of_pairs(format!("{} and {}, {}", a.name, b.name, noise.name()), &pairs, verdict)
+        let pairs = a.by_seed(r, of).pairs(&b.by_seed(r, of));
+        Finding::of_pairs(format!("{} and {}, {what}", a.name, b.name), &pairs, more(&pairs))
             .unless(collapsed(r, [&a, &b]))
     }))
 }

@@ -79,14 +79,6 @@ impl Curve {
         Self { group, ..Self::of(MIX, vec![("mix", mix)], mix) }
     }
 
-    /// Returns the system if the load is 75%.
-    pub(super) fn system_at_75(&self) -> Option<&'static str> {
-        let value =
-            |axis: &str| self.key.iter().find(|(name, _)| *name == axis).map(|(_, value)| *value);
-        let load = value("load").or_else(|| value("case"))?;
-        load.starts_with("75").then(|| value("system").unwrap_or(SYNC))
-    }
-
     pub(super) fn named(self, name: String) -> Self {
         Self { name, ..self }
     }

@@ -8,8 +8,7 @@ use fathom_experiments::scenario::Outcome;
 use fathom_report::{Axis, Series};
 
 use super::DETECTION;
-use crate::claims::more;
-use crate::noise::Noise;
+use crate::claims::above;
 use crate::results::BySeed;
 use crate::{Artefact, ClaimCheck, Finding, Results, claim};
 
@@ -25,13 +24,6 @@ const AGREES: f64 = 0.8;
 /// eight ACKs.
 const LONGEST_LAG: f64 = 1.0;
 
-/// Study that measures the noise of these numbers.
-const NOISE_DETECTION: &str = "noise-detection";
-pub(super) const CORRELATION: Noise =
-    Noise::absolute(NOISE_DETECTION, "correlation", |o| Some(best_correlation(o)?.0));
-pub(super) const AGREEMENT: Noise =
-    Noise::absolute(NOISE_DETECTION, "part of the verdicts that agree", agreement);
-
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-detection-tracks-queue", "Sync-TCP §3.3, figure 2", &[DETECTION])
         .says("the averaged queueing delay tracks the actual queueing delay relatively well, with a lag")
@@ -40,8 +32,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let best = detected(r, |o| Some(best_correlation(o)?.0));
             let lag = detected(r, |o| Some(best_correlation(o)?.1));
-            let margin = CORRELATION.beside_bound("", TRACKS);
-            Finding::new(more(&best.beside(TRACKS), margin), format!("correlation {best} at a lag of {lag} s"))
+            Finding::new(above(&best, TRACKS), format!("correlation {best} at a lag of {lag} s"))
         }),
     claim("sync-detection-tracks-trend", "Sync-TCP §3.3, figure 2", &[DETECTION])
         .says("the trend analysis can track the trend of the queueing delay well")
@@ -52,8 +43,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         )
         .asks(|r| {
             let agree = detected(r, agreement);
-            let margin = AGREEMENT.beside_bound("", AGREES);
-            Finding::new(more(&agree.beside(AGREES), margin), format!("fraction of the verdicts that agree: {agree}"))
+            Finding::new(above(&agree, AGREES), format!("fraction of the verdicts that agree: {agree}"))
         }),
 ];
 

@@ -5,13 +5,11 @@
 //! |---|---|
 //! | `curves.rs` | distributions of response times of a set of runs |
 //! | `detection.rs` | figure 2 from a traced sender: its numbers and claims |
-//! | `margins.rs` | numbers of web traffic with measured noise |
 //! | `claims.rs`, `several.rs` | claims about one bottleneck; about several, drift and mixes |
 
 mod claims;
 mod curves;
 mod detection;
-mod margins;
 mod several;
 #[cfg(test)]
 mod tests;
@@ -23,8 +21,6 @@ use crate::results::{BySeed, Measure};
 use crate::{Artefact, Change, Paper, Results, spec};
 pub(crate) use claims::{largest_lost, largest_seconds};
 use curves::{Curve, LARGE, RESPONSES, View};
-#[cfg(test)]
-pub(crate) use margins::NOISE;
 
 const ONE: &str = "sync-tcp-one-bottleneck";
 const LARGEST: &str = "sync-tcp-largest";
@@ -264,6 +260,12 @@ pub(crate) fn drops(o: &Outcome) -> Option<f64> {
 
 pub(crate) fn queue(o: &Outcome) -> Option<f64> {
     o.links.get("r0-r1").map(|l| l.mean_queue)
+}
+
+/// Returns the responses of a group above 25 kB, in percent of all.
+fn large_percent(o: &Outcome, group: &str) -> Option<f64> {
+    let large = o.groups.get(group)?.times_large.as_ref().map_or(0, |t| t.count);
+    Some(100.0 * large as f64 / o.groups.get("forward")?.responses as f64)
 }
 
 pub(crate) fn size(o: &Outcome) -> Option<f64> {

@@ -4,15 +4,14 @@
 use super::claims::{
     LARGE_SECONDS, TOLERATED, better, crossovers, fraction_is_more, large_within, nowhere_below,
 };
-use super::margins::{LEVEL, large_percent};
 use fathom_experiments::scenario::Outcome;
 
 use super::curves::{Curve, TIMES, collapsed};
 use super::{
     ARED, DRIFT, MIX, MIXED_SYNC, MIXES, ONE, RENO, SEVERAL, SYNC, THREE_AT_75, THREE_AT_80,
-    TWO_AT_75, TWO_AT_80, margins,
+    TWO_AT_75, TWO_AT_80, large_percent,
 };
-use crate::claims::{NEVER, all, more, no_less, same};
+use crate::claims::{all, more, no_less, same};
 use crate::{ClaimCheck, Finding, Reason, Results, claim};
 
 /// Largest difference of fractions at which curves are "comparable", or have no "large" difference.
@@ -24,7 +23,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .says("at 75 % load over 2 and 3 bottlenecks Sync-TCP still performs better than Reno and \
                SACK-ARED-ECN")
         .test("from 100 to 1500 ms, Sync-TCP's fraction of completed responses is never more than \
-               0.5 percentage points (our choice; with one seed, the measured noise) below Reno's \
+               0.5 percentage points (our choice) below Reno's \
                or SACK-ARED-ECN's. Sync-TCP's mean fraction is larger")
         .cause("Sync-TCP is behind only over two bottlenecks at 200 ms. Within this time, 22 % of \
                 the responses complete with SACK-ARED-ECN, because of its short queues, and 15 % \
@@ -46,7 +45,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             let (ared, reno) = (added(ADDED[0], ARED), added(ADDED[0], RENO));
             let missed = collapsed(r, ared.iter().chain(&reno));
             let [one, two, three] = [0, 1, 2].map(|i| crossovers(r, &ared[i], &reno[i]));
-            let verdict = all([more(&two.pairs(&one), NEVER), more(&three.pairs(&two), NEVER)]);
+            let verdict = all([more(&two.pairs(&one)), more(&three.pairs(&two))]);
             Finding::new(verdict, format!("SACK-ARED-ECN falls behind at {one}, {two}, {three} ms with 1, 2 and 3 bottlenecks"))
                 .unless(missed)
         }),
@@ -69,7 +68,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                 let [one, _, three] = added(load, SYNC);
                 let pairs = three.level(r).pairs(&one.level(r));
                 let what = format!("{} %, 3 and 1 bottlenecks, mean fraction", load.0);
-                Finding::of_pairs(what, &pairs, no_less(&pairs, 0.05, margins::between(LEVEL, &three, &one, &pairs)))
+                Finding::of_pairs(what, &pairs, no_less(&pairs, 0.05))
                     .unless(collapsed(r, [&one, &three]))
             }))
         }),
@@ -84,7 +83,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                 let what = format!(
                     "{load} %, Sync-TCP over 3 bottlenecks and Reno over 1, mean fraction"
                 );
-                Finding::of_pairs(what, &pairs, same(&pairs, COMPARABLE, margins::between(LEVEL, &sync, &reno, &pairs)))
+                Finding::of_pairs(what, &pairs, same(&pairs, COMPARABLE))
                     .unless(collapsed(r, [&sync, &reno]))
             }))
         }),
@@ -101,11 +100,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             Finding::together(["75", "80", "85"].map(|load| {
                 let (drifting, steady) = (Curve::drift(load), Curve::one(load, SYNC));
                 let fractions = |s: f64| large_within(r, &drifting, s).pairs(&large_within(r, &steady, s));
-                let alike = |s: f64| {
-                    let pairs = fractions(s);
-                    same(&pairs, COMPARABLE, margins::between(margins::large_within(s), &drifting, &steady, &pairs))
-                };
-                let verdict = all((1..=LARGE_SECONDS).map(|s| alike(f64::from(s))));
+                let verdict =
+                    all((1..=LARGE_SECONDS).map(|s| same(&fractions(f64::from(s)), COMPARABLE)));
                 let curves = [&drifting, &steady];
                 let shown = [1.0, 5.0, 20.0].map(|s| {
                     let what = format!("{load} %, fraction within {s} s, with and without drift");
@@ -122,7 +118,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let curve = Curve::one("85", SYNC);
             let within = large_within(r, &curve, 28.0).beside(0.97);
-            Finding::of_pairs("fraction within 28 s here and in the paper", &within, same(&within, COMPARABLE, NEVER)).unless(collapsed(r, [&curve]))
+            Finding::of_pairs("fraction within 28 s here and in the paper", &within, same(&within, COMPARABLE)).unless(collapsed(r, [&curve]))
         }),
     claim("sync-mix-by-parts", "Sync-TCP §5.4, figure 16", &[ONE, MIX])
         .says("the more connections use Reno, the closer the response times are to those of Reno \
@@ -144,8 +140,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-mix-reno-unharmed", "Sync-TCP §5.4, figure 17", &[ONE, MIX])
         .says("Sync-TCP has no detrimental effect on Reno connections that share the link")
         .test("in every mix and from 100 to 1500 ms, the Reno connections' fraction of completed \
-               responses is never more than 0.5 percentage points (our choice; with one seed, the \
-               measured noise) below the fraction of Reno alone")
+               responses is never more than 0.5 percentage points (our choice) below the fraction of Reno alone")
         .asks(|r| {
             beside_in_mixes(|what, beside, alone| {
                 Finding { verdict: nowhere_below(r, beside, alone, &TIMES), ..higher(r, beside, alone, what) }
@@ -185,7 +180,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let curve = Curve::mix("80% Reno", MIXED_SYNC);
             let part = curve.by_seed(r, |o| large_percent(o, MIXED_SYNC)).beside(1.0);
-            Finding::of_pairs("percentage of all responses here and in the paper", &part, same(&part, 0.3, NEVER)).unless(collapsed(r, [&curve]))
+            Finding::of_pairs("percentage of all responses here and in the paper", &part, same(&part, 0.3)).unless(collapsed(r, [&curve]))
         }),
 ];
 
@@ -219,7 +214,7 @@ fn added((load, [two, three]): Added, system: &'static str) -> [Curve; 3] {
 
 /// Tests whether the mean fraction of `a` is larger than that of `b`.
 fn higher(r: &Results, a: &Curve, b: &Curve, what: &str) -> Finding {
-    fraction_is_more(r, &format!("{what}, mean fraction"), LEVEL, &TIMES, [a, b])
+    fraction_is_more(r, &format!("{what}, mean fraction"), &TIMES, [a, b])
         .unless(collapsed(r, [a, b]))
 }
 
@@ -252,8 +247,8 @@ fn rising(r: &Results, row: impl Iterator<Item = Curve>) -> Finding {
     let (Some((first, _)), Some((last, _))) = (row.first(), row.last()) else {
         return Finding::together([]);
     };
-    let steps = row.windows(2).map(|two| no_less(&two[1].0.pairs(&two[0].0), TOLERATED, NEVER));
-    let verdict = all(steps.chain([more(&last.pairs(first), NEVER)]));
+    let steps = row.windows(2).map(|two| no_less(&two[1].0.pairs(&two[0].0), TOLERATED));
+    let verdict = all(steps.chain([more(&last.pairs(first))]));
     let levels: Vec<String> = row.iter().map(|(level, name)| format!("{name} {level}")).collect();
     Finding::new(verdict, format!("mean fractions: {}", levels.join(", "))).unless(missed)
 }
