@@ -11,7 +11,7 @@
 //! | `record.rs` | a report with everything it depends on |
 //! | `claims.rs` | claims with their predicates, and the comparisons that predicates use |
 //! | `sync_tcp/`, `dca/`, `sdc/`, `ghstcp/`, `packet_size/` | one paper each |
-//! | `validation.rs` | the papers' scenarios with TCP, and bands around their numbers |
+//! | `validation/` | the papers' scenarios with TCP, and bands around their numbers |
 //! | `ns2.rs` | results of ns-2 on these scenarios |
 //! | `causes.rs` | settings of these scenarios, changed one at a time |
 //! | `ladders.rs` | mechanisms of QUIC, added to these scenarios one at a time |

@@ -124,9 +124,9 @@ fn validation_page_has_the_bands_of_the_stored_results() {
 }
 
 #[test]
-fn reproduce_page_counts_the_verdicts_of_the_stored_results() {
+fn validation_page_counts_the_verdicts_of_the_stored_results() {
     let papers = ["sync-tcp", "dca", "sdc", "ghstcp", "packet-size"];
-    page_has("docs/reproduce.md", "verdicts", &papers, |records| verdict_counts(records));
+    page_has("docs/validation.md", "verdicts", &papers, |records| verdict_counts(records));
 }
 
 #[test]
