@@ -12,7 +12,7 @@ use super::simulated::{
     share, throughput_change,
 };
 use super::{
-    ALONE, ASU, EMORY, LEVELS, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, relative,
+    ALONE, ASU, EMORY, LEVELS, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, VEGAS, relative,
 };
 use crate::claims::{all, between, less, more};
 use crate::results::{BySeed, Pairs};
@@ -33,7 +33,7 @@ const BOTH: [&Measured; 2] = [&PATHS[0], &PATHS[1]];
 const DCA: &str = REDUCTIONS[0].1;
 /// Paths, and the other controllers run on them.
 const OTHERS: [(&str, &str); 4] =
-    [("emory", "vegas"), ("emory", "dual"), ("asu", "vegas"), ("asu", "dual")];
+    [("emory", VEGAS), ("emory", "dual"), ("asu", VEGAS), ("asu", "dual")];
 
 /// Reason why the delays before losses differ from the paper's.
 const MODEL: &str = "The paper measured real Internet paths and did not publish its models of \
@@ -247,7 +247,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .says("Vegas-CAM loses less throughput on the congested ASU path than on Emory.")
         .test("Paired by seed, the change of throughput of Vegas-CAM on ASU is above that on \
                Emory.")
-        .asks(|r| one(&throughput(r, "asu", "vegas").minus(&throughput(r, "emory", "vegas")), above_zero)),
+        .asks(|r| one(&throughput(r, "asu", VEGAS).minus(&throughput(r, "emory", VEGAS)), above_zero)),
     claim("dca-vegas-altered-loses-little", "DCA §4.4, table 4-5", &[PAIRED, PAIRED_ALTERED])
         .says("On the altered model under heavy congestion, Vegas-CAM loses much less throughput \
                (1 %) than on Emory.")
@@ -255,8 +255,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                that on Emory.")
         .cause(super::NS2_VEGAS)
         .asks(|r| {
-            let there = altered(r, "heavy", "vegas", throughput_change);
-            one(&there.minus(&throughput(r, "emory", "vegas")), above_zero)
+            let there = altered(r, "heavy", VEGAS, throughput_change);
+            one(&there.minus(&throughput(r, "emory", VEGAS)), above_zero)
         }),
     claim("dca-one-flow-changes-nothing", "DCA §4.5", &[ALONE])
         .says(

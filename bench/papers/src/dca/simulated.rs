@@ -5,7 +5,7 @@ use fathom_report::{Axis, Entry, Row, Series};
 
 use super::measured::{predicted, round_trips, series};
 use super::{
-    ALONE, ALTERED, ASU, EMORY, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, relative,
+    ALONE, ALTERED, ASU, EMORY, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, VEGAS, relative,
 };
 use crate::results::{BySeed, Measure};
 use crate::{Artefact, Results};
@@ -139,7 +139,7 @@ pub(super) fn table_4_4(r: &Results) -> Artefact {
         ("ASU", "asu", ["-7.3 (-20.3, 5.8)", "-18 (-23.3, -12.9)"]),
     ];
     let rows = paper.map(|(name, path, paper)| {
-        let ours = ["vegas", "dual"]
+        let ours = [VEGAS, "dual"]
             .map(|controller| paired(r, path, controller, throughput_change).estimate());
         Row::new(name, ours.into_iter().zip(paper).map(|(ours, paper)| Entry::new(ours, paper)))
     });
@@ -148,7 +148,7 @@ pub(super) fn table_4_4(r: &Results) -> Artefact {
 }
 
 pub(super) fn table_4_5(r: &Results) -> Artefact {
-    let rows = [altered_row(r, "heavy", "vegas", "-1 (16.6) (-12.3, 11)", "143.7")];
+    let rows = [altered_row(r, "heavy", VEGAS, "-1 (16.6) (-12.3, 11)", "143.7")];
     Artefact::table(
         "Altered Emory model: Vegas-CAM under heavy congestion",
         ALTERED_COLUMNS,
@@ -330,7 +330,7 @@ pub(super) fn loss_at_share(r: &Results, curve: &str, step: &str) -> BySeed {
 
 /// Returns the mean share of early traffic at link 7-8, in percent.
 pub(super) fn share(r: &Results, curve: &str, step: &str) -> Option<f64> {
-    let controller = if curve.starts_with("Vegas") { "vegas" } else { "dca" };
+    let controller = if curve.starts_with("Vegas") { VEGAS } else { "dca" };
     let of = |o: &Outcome| early_share(o, controller, step);
     r.estimate(SHARES, &[("curve", curve), ("share", step)], of).map(|e| e.mean)
 }

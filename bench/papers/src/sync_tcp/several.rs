@@ -115,6 +115,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .says("at 95 % load, 97 % of the responses above 25 kB finish in under 28 s")
         .test("at 85 % load, 95 to 99 % (our choice) of the responses above 25 kB finish within 28 \
                s")
+        .cause("With QUIC at 85 %, large responses complete sooner than in the paper: 99.6 % of \
+                them within 28 s.")
         .asks(|r| {
             let curve = Curve::one("85", SYNC);
             let within = large_within(r, &curve, 28.0).beside(0.97);
