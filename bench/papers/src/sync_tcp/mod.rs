@@ -177,7 +177,7 @@ const DEPARTURES: &[&str] = &[
     "In a mix, each connection gets a random controller; every run makes the same choices.",
     "With drift, each connection gets one of 32 clocks at random. The drifts of these clocks are \
      evenly spaced from 0 to 500 us/s.",
-    "All runs have five seeds, the paper's have one. Runs with the same seed have the same requests, \
+    "Studies have five seeds, and that of figure 10 has three. The paper has one. Runs with the same seed have the same requests, \
      so differences are paired by seed.",
 ];
 

@@ -205,25 +205,30 @@ fn printed_sync_table_passes_and_swapped_columns_fail() {
 
 #[test]
 fn largest_response_is_judged_only_if_it_completes() {
-    let run = |end: Option<(f64, u64)>| {
+    let run = |end: Option<(f64, u64)>, traced: u64| {
         let traced_end = end.map(|(seconds, lost)| TracedOutcome { seconds, sent: 35_000, lost });
-        of_group(GroupOutcome { traced_end, ..GroupOutcome::default() })
+        of_group(GroupOutcome { traced, traced_end, ..GroupOutcome::default() })
     };
-    let build = |reno, ared, sync| {
+    let of_size = |traced, reno, ared, sync| {
         let mut results = Results::default();
         for (system, end) in [(RENO, reno), (ARED, ared), (SYNC, sync)] {
-            add(&mut results, LARGEST, &[("system", system)], run(end));
+            add(&mut results, LARGEST, &[("system", system)], run(end, traced));
         }
         ["sync-largest-faster", "sync-largest-fewer-drops", "sync-largest-ared-incomplete"]
             .map(|id| verdict(&results, id))
     };
+    let build = |reno, ared, sync| of_size(49_000_000, reno, ared, sync);
     assert_eq!(build(Some((900.0, 600)), None, Some((640.0, 100))), [Verdict::Held; 3]);
     assert_eq!(
         build(Some((680.0, 500)), Some((900.0, 9)), Some((900.0, 400))),
         [Verdict::NotHeld; 3]
     );
     // The response is faster, but only by 28 s, and has fewer drops, but only by a factor of three.
-    assert_eq!(build(Some((488.0, 300)), None, Some((460.0, 100)))[..2], [Verdict::NotHeld; 2]);
+    let slightly = [Some((488.0, 300)), None, Some((460.0, 100))];
+    assert_eq!(build(slightly[0], slightly[1], slightly[2])[..2], [Verdict::NotHeld; 2]);
+    // For a response of a tenth of the paper's size, 28 s are enough.
+    let smaller = of_size(4_900_000, slightly[0], slightly[1], slightly[2]);
+    assert_eq!(smaller[..2], [Verdict::Held, Verdict::NotHeld]);
     assert_eq!(build(None, None, Some((680.0, 1)))[..2], [Verdict::Undecided; 2]);
 }
 
