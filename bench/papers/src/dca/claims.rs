@@ -236,7 +236,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .says("Vegas-CAM and DUAL lose less throughput than DCA.")
         .test("Paired by seed, the change of throughput of Vegas-CAM and of DUAL is above that of \
                DCA with a reduction of 50 %, on both paths.")
-        .cause(super::NS2_VEGAS)
+        .cause(super::VEGAS_ON_QUIC)
         .asks(|r| {
             let parts = OTHERS.map(|(path, c)| {
                 (format!("{c} minus DCA on {path}"), throughput(r, path, c).minus(&throughput(r, path, DCA)))
@@ -247,13 +247,13 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .says("Vegas-CAM loses less throughput on the congested ASU path than on Emory.")
         .test("Paired by seed, the change of throughput of Vegas-CAM on ASU is above that on \
                Emory.")
+        .cause(super::VEGAS_ON_QUIC)
         .asks(|r| one(&throughput(r, "asu", VEGAS).minus(&throughput(r, "emory", VEGAS)), above_zero)),
     claim("dca-vegas-altered-loses-little", "DCA §4.4, table 4-5", &[PAIRED, PAIRED_ALTERED])
         .says("On the altered model under heavy congestion, Vegas-CAM loses much less throughput \
                (1 %) than on Emory.")
         .test("Paired by seed, the change of throughput of Vegas-CAM on the altered model is above \
                that on Emory.")
-        .cause(super::NS2_VEGAS)
         .asks(|r| {
             let there = altered(r, "heavy", VEGAS, throughput_change);
             one(&there.minus(&throughput(r, "emory", VEGAS)), above_zero)
@@ -299,7 +299,6 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
                have Vegas.")
         .test("Paired by seed, the loss rate with all users on Vegas changes by less than 10 % \
                (our choice), including its interval.")
-        .cause(super::NS2_VEGAS)
         .asks(|r| {
             let [all, none] = ["100%", STEPS[0]].map(|step| loss_at_share(r, "Vegas, heavy", step));
             each([("change in percent", relative(&all, &none))], unchanged)

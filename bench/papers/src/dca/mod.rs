@@ -39,12 +39,10 @@ const REDUCTIONS: [(&str, &str); 3] =
 const VEGAS: &str = "vegas:transit=flight,base=lone";
 
 /// Reason why Vegas loses more than in the paper.
-pub(crate) const NS2_VEGAS: &str = "The paper used ns-2's Vegas, which counts the packets in \
-                                    flight and forgets its base RTT after a round trip of one \
-                                    packet. With TCP, these two rules reduce the loss of \
-                                    throughput of Vegas from 41 to 25 % on Emory, and from 33 to 9 \
-                                    % on ASU (`validation-dca-causes`, three seeds). The two rules \
-                                    were not tried on the altered model.";
+const VEGAS_ON_QUIC: &str = "Vegas loses about a third of its throughput on both paths. With TCP and \
+                             the same two rules of ns-2, it loses 25 and 12 % (docs/validation.md). \
+                             One of the rules forgets the base RTT after a round trip of one packet. \
+                             TCP's timeouts cause such round trips, and QUIC's probe timeouts do not.";
 
 pub(crate) const PAPER: Paper = Paper {
     name: "dca",

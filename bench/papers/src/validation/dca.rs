@@ -75,7 +75,6 @@ pub(super) const BANDS: &[ClaimCheck] = &[
             "Each number is in the paper's interval, extended on each side by half of the \
              interval's width.",
         )
-        .cause(crate::dca::NS2_VEGAS)
         .asks(|r| as_the_paper(r, "vegas")),
     claim("tcp-dca-dual", "DCA table 4-4", &[DCA])
         .says(
