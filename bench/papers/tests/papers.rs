@@ -11,12 +11,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fathom_papers::report::{beside_ns2, figures, markdown, verdict_counts};
-use fathom_papers::{PAPERS, Record, Results};
+use fathom_papers::{Claim, PAPERS, Record, Results, Verdict};
 
 mod common;
 
 use common::{is_or_becomes, root, text, with_tables, writes};
 
+/// Papers whose claims are tested on QUIC.
+const ON_QUIC: [&str; 5] = ["sync-tcp", "dca", "sdc", "ghstcp", "packet-size"];
 const HINT: &str = "FATHOM_WRITE=1 cargo test -p fathom-papers --test papers";
 
 /// Returns the files of a folder by name; a missing folder has none. Line ends are normalised,
@@ -107,13 +109,15 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
     faults
 }
 
+/// Returns the stored record of a paper as judged by the current predicates.
+fn record(paper: &str) -> Record {
+    let text = text(&format!("bench/results/{paper}.json"));
+    judged_now(&serde_json::from_str(&text).expect("a record"))
+}
+
 /// Compares a generated table of a page with the records of these papers, or writes it.
 fn page_has(page: &str, name: &str, papers: &[&str], table: impl Fn(&[Record]) -> String) {
-    let record = |paper: &&str| {
-        let text = text(&format!("bench/results/{paper}.json"));
-        judged_now(&serde_json::from_str(&text).expect("a record"))
-    };
-    let records: Vec<Record> = papers.iter().map(record).collect();
+    let records: Vec<Record> = papers.iter().map(|paper| record(paper)).collect();
     let should = with_tables(&text(page), &[(name, table(&records))]);
     is_or_becomes(page, &should, HINT);
 }
@@ -125,8 +129,31 @@ fn validation_page_has_the_bands_of_the_stored_results() {
 
 #[test]
 fn validation_page_counts_the_verdicts_of_the_stored_results() {
-    let papers = ["sync-tcp", "dca", "sdc", "ghstcp", "packet-size"];
-    page_has("docs/validation.md", "verdicts", &papers, |records| verdict_counts(records));
+    page_has("docs/validation.md", "verdicts", &ON_QUIC, |records| verdict_counts(records));
+}
+
+#[test]
+fn readme_counts_the_verdicts_of_the_stored_results() {
+    let count = |papers: &[&str], verdict: Option<Verdict>| {
+        let of = |paper: &&str| {
+            let is = |claim: &&Claim| verdict.is_none_or(|verdict| claim.verdict == verdict);
+            record(paper).report.claims.iter().filter(is).count()
+        };
+        papers.iter().map(of).sum::<usize>()
+    };
+    let readme = text("README.md").replace("\n  ", " ");
+    for (papers, held, not_held) in [
+        (&["validation"][..], "results of the papers are reproduced", "are not."),
+        (&ON_QUIC[..], "claims of the papers hold on QUIC", "do not."),
+    ] {
+        let should = format!(
+            "{} of {} {held}, {} {not_held}",
+            count(papers, Some(Verdict::Held)),
+            count(papers, None),
+            count(papers, Some(Verdict::NotHeld)),
+        );
+        assert!(readme.contains(&should), "README.md does not say: {should}");
+    }
 }
 
 #[test]
