@@ -385,6 +385,10 @@ mod tests {
 
     #[test]
     fn single_run_leaves_a_claim_undecided() {
+        assert_eq!(
+            (more(&[]), more(&[(5.0, 100.0)]), less(&[(5.0, 100.0)])),
+            (Undecided, Undecided, Undecided)
+        );
         let [ten, one] = [10.0, 1.0].map(|value| seeds([value]));
         assert_eq!(
             (exceeds(&ten, &one), above(&ten, 1.0), below(&ten, 99.0)),

@@ -14,7 +14,7 @@ use super::simulated::{
 use super::{
     ALONE, ASU, EMORY, LEVELS, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, VEGAS, relative,
 };
-use crate::claims::{all, between, less, more};
+use crate::claims::{above, all, below, between, more};
 use crate::results::{BySeed, Pairs};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 
@@ -322,11 +322,11 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
 /// Tests whether values are below zero beyond their interval. Values without an interval, such as
 /// one seed, decide nothing.
 fn below_zero(values: &BySeed) -> Verdict {
-    less(&values.beside(0.0))
+    below(values, 0.0)
 }
 
 fn above_zero(values: &BySeed) -> Verdict {
-    more(&values.beside(0.0))
+    above(values, 0.0)
 }
 
 fn unchanged(percent: &BySeed) -> Verdict {

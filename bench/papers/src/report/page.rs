@@ -6,7 +6,7 @@ use std::fmt::Write;
 use fathom_report::{Grid, standalone};
 
 use super::html::mark;
-use super::text::{cautions, departures, explained, heading, ran, tally, word};
+use super::text::{cautions, count, departures, explained, heading, ran, tally, word};
 use crate::{Artefact, Body, Claim, Record, Verdict};
 
 /// Path of the figures relative to `docs/papers`.
@@ -138,14 +138,13 @@ pub fn verdict_counts<'a>(records: impl IntoIterator<Item = &'a Record>) -> Stri
             studies.iter().flat_map(|study| &study.stacks).map(String::as_str).collect();
         let seeds: BTreeSet<u64> = studies.iter().map(|study| study.seeds).collect();
         let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
-        let count = |verdict| report.claims.iter().filter(|c| c.verdict == verdict).count();
         let _ = writeln!(
             text,
             "| [{name}](papers/{name}.md) | {} | {} | {} | {} |",
             Vec::from_iter(stacks).join(", "),
             seeds.join(" or "),
             report.claims.len(),
-            Verdict::ALL.map(|verdict| count(verdict).to_string()).join(" | "),
+            Verdict::ALL.map(|verdict| count(&report.claims, verdict).to_string()).join(" | "),
             name = report.paper,
         );
     }

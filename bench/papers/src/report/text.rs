@@ -37,10 +37,15 @@ pub(super) fn explained(claim: &Claim) -> impl Iterator<Item = (&'static str, &s
         .filter(|(_, text)| !text.is_empty())
 }
 
+/// Returns the number of claims with a verdict.
+pub(super) fn count(claims: &[Claim], verdict: Verdict) -> usize {
+    claims.iter().filter(|claim| claim.verdict == verdict).count()
+}
+
 /// Counts the claims by verdict.
 pub(super) fn tally(claims: &[Claim]) -> String {
-    let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
-    let counts = Verdict::ALL.map(|verdict| format!("{} {}", count(verdict), word(verdict)));
+    let counts =
+        Verdict::ALL.map(|verdict| format!("{} {}", count(claims, verdict), word(verdict)));
     let claims =
         if claims.len() == 1 { "1 claim".to_owned() } else { format!("{} claims", claims.len()) };
     format!("{claims}: {}", counts.join(", "))

@@ -9,7 +9,7 @@ use super::curves::{AFTER_400, Curve, FIRST, TIMES, collapsed, times};
 use super::{
     ARED, LARGEST, ONE, RENO, SYNC, drops, goodput, large_percent, mean, median, queue, size,
 };
-use crate::claims::{all, less, more, no_less, same};
+use crate::claims::{all, more, no_less, same, within};
 use crate::results::{BySeed, Measure};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 
@@ -61,7 +61,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             let crossing = crossovers(r, &ared, &reno);
             // Curves that lie close to each other cross anywhere.
             let there =
-                all([more(&crossing.beside(200.0)), less(&crossing.beside(800.0))]);
+                within(&crossing, 200.0, 800.0);
             let what = "Reno and SACK-ARED-ECN within 500 to 1500 ms, mean fraction";
             Finding::together([
                 Finding::new(there, format!("last crossing at {crossing} ms")),

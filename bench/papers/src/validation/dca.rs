@@ -4,11 +4,16 @@ use fathom_report::{Entry, Row};
 
 use super::{DCA, bands};
 use crate::dca::{throughput_change, timeout_change};
-use crate::results::BySeed;
+use crate::results::{BySeed, Measure};
 use crate::{Artefact, ClaimCheck, Finding, Results, claim};
 
+/// Returns a number of the runs of a controller beside Reno on a path.
+fn paired(r: &Results, path: &str, controller: &str, of: Measure) -> BySeed {
+    r.by_seed(DCA, &[("path", path), ("controller", controller)], of)
+}
+
 fn change(r: &Results, path: &str, controller: &str) -> BySeed {
-    r.by_seed(DCA, &[("path", path), ("controller", controller)], throughput_change)
+    paired(r, path, controller, throughput_change)
 }
 
 /// Controller, the paper's name for it, and its change of throughput over Emory and over ASU with
@@ -36,6 +41,10 @@ pub(super) fn table_4_4(r: &Results) -> Artefact {
     Artefact::table("Change of throughput", ["Emory", "ASU"], rows, note)
 }
 
+/// The test of [`as_the_paper`] for readers.
+const IN_INTERVAL: &str = "Each number is in the paper's interval, extended on each side by half of \
+                           the interval's width.";
+
 /// Tests against the paper's interval, extended on each side by half of its width.
 fn as_the_paper(r: &Results, controller: &str) -> Finding {
     let row = TABLE_4_4.iter().find(|(name, ..)| *name == controller).expect("a row of the table");
@@ -58,8 +67,7 @@ pub(super) const BANDS: &[ClaimCheck] = &[
              and gains less from each of them.",
         )
         .asks(|r| {
-            let timeouts =
-                r.by_seed(DCA, &[("path", "emory"), ("controller", "newreno")], timeout_change);
+            let timeouts = paired(r, "emory", "newreno", timeout_change);
             let throughput = change(r, "emory", "newreno");
             bands(
                 "%",
@@ -71,30 +79,21 @@ pub(super) const BANDS: &[ClaimCheck] = &[
             "Beside Reno, Vegas-CAM loses 21 % (15 to 27) of throughput over Emory and 7.3 % (-5.8 \
              to 20.3) over ASU.",
         )
-        .test(
-            "Each number is in the paper's interval, extended on each side by half of the \
-             interval's width.",
-        )
+        .test(IN_INTERVAL)
         .asks(|r| as_the_paper(r, "vegas")),
     claim("tcp-dca-dual", "DCA table 4-4", &[DCA])
         .says(
             "Beside Reno, DUAL loses 14.2 % (5.4 to 22.9) of throughput over Emory and 18 % (12.9 \
              to 23.3) over ASU.",
         )
-        .test(
-            "Each number is in the paper's interval, extended on each side by half of the \
-             interval's width.",
-        )
+        .test(IN_INTERVAL)
         .asks(|r| as_the_paper(r, "dual")),
     claim("tcp-dca-dca", "DCA table 4-1", &[DCA])
         .says(
             "Beside Reno, DCA loses 37 % (31 to 42) of throughput over Emory and 13.2 % (6.6 to \
              19.8) over ASU.",
         )
-        .test(
-            "Each number is in the paper's interval, extended on each side by half of the \
-             interval's width.",
-        )
+        .test(IN_INTERVAL)
         .cause(
             "The cause is not known. The change of throughput depends on how windows grow: it is \
              -29 % with growth by bytes, and -44 % with ACKs after 25 ms instead of 100 ms. ns-2 \

@@ -21,11 +21,16 @@ pub(crate) fn writes() -> bool {
     std::env::var_os("FATHOM_WRITE").is_some()
 }
 
+/// Writes a file of the repository.
+pub(crate) fn write(path: &str, text: &str) {
+    fs::write(root().join(path), text).unwrap_or_else(|e| panic!("{path}: {e}"));
+}
+
 /// Compares a generated file with what it should be, or writes it. `hint` is the command that does
 /// so.
 pub(crate) fn is_or_becomes(path: &str, should: &str, hint: &str) {
     if writes() {
-        fs::write(root().join(path), should).unwrap_or_else(|e| panic!("{path}: {e}"));
+        write(path, should);
     } else {
         assert!(text(path) == should, "{path} differs from the stored results: {hint}");
     }

@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_netsim::backend::netem::run_in_guest;
 
+use crate::common::root;
 use crate::scenarios::{Curves, Difference, Scenario, X};
-use crate::{Delays, LABORATORY_SEEDS, Reference, root};
+use crate::{Delays, LABORATORY_SEEDS, Reference};
 
 pub(crate) const LINUX: Reference = Reference {
     name: "Linux",

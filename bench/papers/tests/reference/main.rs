@@ -31,7 +31,7 @@ mod ns2;
 mod page;
 mod scenarios;
 
-use common::{is_or_becomes, root, text};
+use common::{is_or_becomes, text, write};
 use scenarios::Scenario;
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test reference";
@@ -486,10 +486,6 @@ fn cpu_seconds() -> Option<f64> {
     // utime and stime, in hundredths of a second (proc(5)).
     let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
     Some(ticks / 100.0)
-}
-
-fn write(path: &str, text: &str) {
-    fs::write(root().join(path), text).unwrap_or_else(|e| panic!("{path}: {e}"));
 }
 
 #[test]
