@@ -365,11 +365,32 @@ impl Aimd {
     /// Cuts the window early, at once, by `bytes`. In all other respects, this is like
     /// [`Aimd::cut`].
     pub fn cut_by(&mut self, bytes: u64) {
+        self.lower_by(bytes);
+        self.early_reductions += 1;
+    }
+
+    /// Lowers the window by `bytes`, as one of the small steps of a controller that adjusts its
+    /// window with every ACK. This is like [`Aimd::cut_by`], except that the step does not count as
+    /// a reduction.
+    pub fn lower_by(&mut self, bytes: u64) {
         let minimum = self.minimum();
         let less =
             |state: &mut State| state.cut_to(state.window.saturating_sub(bytes).max(minimum));
         less(&mut self.state);
         self.undo.amend(less);
+    }
+
+    /// Reduces the window to the minimum for a while. Its size becomes the slow-start threshold, so
+    /// that slow start restores the window. Counts as an early reduction.
+    pub fn slow_down(&mut self) {
+        let minimum = self.minimum();
+        let slow_down = |state: &mut State| {
+            let window = state.window;
+            state.cut_to(minimum);
+            state.threshold = Some(window);
+        };
+        slow_down(&mut self.state);
+        self.undo.amend(slow_down);
         self.early_reductions += 1;
     }
 

@@ -17,6 +17,7 @@ pub mod hystart;
 pub mod options;
 pub mod round;
 pub mod rule;
+pub mod signal;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod undo;

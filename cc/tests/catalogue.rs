@@ -2,7 +2,8 @@
 
 use fathom_cc::catalogue::{self, CATALOGUE, SpecError, split};
 use fathom_cc::hystart;
-use fathom_cc::sync_tcp::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncTcpConfig};
+use fathom_cc::signal::Signal;
+use fathom_cc::sync_tcp::{Cut, MAX_FLOOR, Recovery, Reset, SlowStart, SyncTcpConfig};
 use fathom_cc::testing::script::values;
 use fathom_cc::{Capabilities, ControllerConfig};
 use proptest::prelude::*;

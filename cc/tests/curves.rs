@@ -317,6 +317,28 @@ fn dual_oscillates_below_the_middle_of_its_delay_range() {
 }
 
 #[test]
+fn ledbat_keeps_its_target_waiting_and_ledbat_pp_empties_the_queue_at_times() {
+    // Slow start ends with about twice the target in the queue, because its last doubling shows only
+    // a round trip later. Then LEDBAT shrinks by less than a packet per round trip, and settles
+    // where off_target is zero, at 100 ms of the 250 ms that fit.
+    let start = Start { now: Time::ZERO, datagram: MSS as u16, provided: ALL_SIGNALS };
+    let mut ledbat = catalogue::parse("ledbat").expect("known").start(&start).expect("all offered");
+    let ledbat = DEEP.run(&mut *ledbat, Duration::from_secs(180));
+    let queued = |at: u64| ledbat.mean_queued(Time::from_millis(at * 1_000)).as_millis();
+    assert!(queued(1) > queued(60) && (98..=102).contains(&queued(150)), "{}", figures(&ledbat));
+    assert_eq!(ledbat.lost, 0);
+    // Prediction: LEDBAT++ stays below its 60 ms, but for a tenth of the time its window is small.
+    let (plus, still) = (curve("ledbat-pp", DEEP), curve("ledbat-pp:slowdowns=off", DEEP));
+    let least = plus.after(SETTLED).map(|p| p.queued).min().unwrap_or_default();
+    let most = plus.after(SETTLED).map(|p| p.queued).max().unwrap_or_default();
+    assert!(least < Duration::from_millis(1), "{}", figures(&plus));
+    assert!(most < Duration::from_millis(65) && plus.lost == 0, "{}", figures(&plus));
+    assert!((0.85..0.97).contains(&share(&plus)), "{}", figures(&plus));
+    let queued = still.mean_queued(SETTLED).as_millis();
+    assert!(share(&still) > 0.97 && (50..=62).contains(&queued), "{}", figures(&still));
+}
+
+#[test]
 fn ascii_drawings_of_curves_have_the_requested_size() {
     let curve = PATH.run(&mut Null { window: 75_000 }, Duration::from_secs(1));
     let drawing = curve.to_ascii(60, 8);

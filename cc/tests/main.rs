@@ -14,6 +14,7 @@ mod extend;
 mod figures;
 mod ghstcp;
 mod highspeed;
+mod ledbat;
 mod packet_size;
 mod page;
 mod random;

@@ -24,5 +24,7 @@ algorithms! {
     sdc,
     highspeed,
     ghstcp,
+    ledbat,
+    ledbat_pp,
     packet_size,
 }

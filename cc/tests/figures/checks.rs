@@ -241,3 +241,29 @@ pub fn dual_takes_an_eighth_above_the_middle(run: &Run) {
     // The delay is below the middle, 20 ms, from 7.75 s on.
     assert_eq!(run.cuts_between(7.75 + 0.1, SPIKE.0), 0);
 }
+
+/// With a target of 20 ms, LEDBAT grows by a packet per round trip while nothing waits, and shrinks
+/// by a packet while 40 ms wait (RFC 6817 §2.4.2).
+pub fn ledbat_moves_by_a_packet_per_round(run: &Run) {
+    for (at, packets) in [(1.9, 1.0), (5.0, -1.0), (9.9, 1.0)] {
+        let grown = growth(run, at);
+        assert!((grown - packets).abs() < 0.2, "{grown} packets per round trip at {at} s");
+    }
+    // The window keeps its size while the target waits.
+    let middle = (RAMP.0 + RAMP.1) / 2.0;
+    assert!(growth(run, middle).abs() < 0.3, "{} at the target", growth(run, middle));
+    assert_eq!(run.cuts_between(RAMP.0, PLATEAU_END), 1, "one change from growth to decrease");
+}
+
+/// With a target of 20 ms, LEDBAT++ halves its window per round trip while 40 ms wait
+/// (LEDBAT++ §4.2), and spends a tenth of the time in slowdowns (LEDBAT++ §4.4).
+pub fn ledbat_pp_halves_and_slows_down(run: &Run) {
+    let minimum = 2 * MSS;
+    // The first slowdown begins two round trips after slow start, and lasts two.
+    let first: Vec<&Point> = run.between(0.0, 1.0).filter(|p| p.window == minimum).collect();
+    let (begins, ends) = (first[0].at, first[first.len() - 1].at);
+    assert!((0.1..0.25).contains(&begins), "first slowdown at {begins} s");
+    assert!((0.09..0.2).contains(&(ends - begins)), "{begins} to {ends} s");
+    assert!(run.between(4.0, PLATEAU_END).all(|p| p.window == minimum), "twice the target waits");
+    assert!(run.window_at(LENGTH) > minimum);
+}

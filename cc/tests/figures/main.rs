@@ -22,6 +22,8 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 struct Figure {
     name: &'static str,
+    /// Options of the controller, as users type them.
+    options: &'static str,
     /// Number of packets in the window when the first mark ends slow start.
     packets: u64,
     /// Times of further marks, in seconds.
@@ -49,6 +51,7 @@ enum Extra {
 /// The figure of a controller without special settings.
 const PLAIN: Figure = Figure {
     name: "",
+    options: "",
     packets: 10,
     marks: &[],
     extra: Extra::Cuts,
@@ -89,6 +92,21 @@ const FIGURES: &[Figure] = &[
         packets: 500,
         extra: Extra::Slow,
         check: checks::gentle_is_reno_while_the_rtt_rises,
+        ..PLAIN
+    },
+    // The scripted queueing delay of 40 ms is twice this target.
+    Figure {
+        name: "ledbat",
+        options: "target=20ms",
+        packets: 60,
+        check: checks::ledbat_moves_by_a_packet_per_round,
+        ..PLAIN
+    },
+    Figure {
+        name: "ledbat-pp",
+        options: "target=20ms",
+        packets: 60,
+        check: checks::ledbat_pp_halves_and_slows_down,
         ..PLAIN
     },
     Figure {
@@ -262,8 +280,11 @@ impl Run {
 fn started(figure: &Figure) -> Box<dyn Controller> {
     let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
     let start = Start { now: Time::ZERO, datagram: MSS as u16, provided };
-    let mut controller =
-        catalogue::parse(figure.name).expect(figure.name).start(&start).expect(figure.name);
+    let spec = match figure.options {
+        "" => figure.name.to_owned(),
+        options => format!("{}:{options}", figure.name),
+    };
+    let mut controller = catalogue::parse(&spec).expect(&spec).start(&start).expect(&spec);
     let more = figure.packets * MSS - controller.send_params().window;
     if more > 0 {
         controller.on_ack(&AckEvent {

@@ -58,7 +58,7 @@ pub mod react;
 mod reno_bound;
 
 pub(crate) use options::ALGORITHM;
-pub use options::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncTcpConfig, Trust};
+pub use options::{Cut, MAX_FLOOR, Recovery, Reset, SlowStart, SyncTcpConfig, Trust};
 
 use std::time::Duration;
 
@@ -67,6 +67,7 @@ use crate::controller::{ControllerMetrics, Phase};
 use crate::event::{AckEvent, CongestionEvent, Sent};
 use crate::reno::LOSS_REDUCTION;
 use crate::rule::WindowRule;
+use crate::signal::Delays;
 use crate::sync_tcp::detect::{Detector, Verdict};
 use crate::sync_tcp::react::{Action, react};
 use crate::sync_tcp::reno_bound::RenoBound;
@@ -79,8 +80,7 @@ pub struct SyncTcp {
     limit: Option<RenoBound>,
     config: SyncTcpConfig,
     detector: Detector,
-    /// Whether a one-way delay has arrived. With `signal=either`, RTTs are then ignored.
-    one_way_seen: bool,
+    delays: Delays,
     /// Action of the last verdict. It controls growth until the next verdict.
     action: Action,
     /// Time of the last delay sample.
@@ -99,7 +99,7 @@ impl SyncTcp {
             limit: (config.trust == Trust::Limited).then(|| RenoBound::new(window)),
             config,
             detector: Detector::default(),
-            one_way_seen: false,
+            delays: Delays::new(config.signal),
             action: Action::AsReno,
             last_sample: now,
             last_cut: None,
@@ -116,21 +116,11 @@ impl SyncTcp {
 
     /// Returns the delay sample of this ACK frame, according to the chosen signal.
     fn sample(&mut self, acks: &AckEvent<'_>) -> Option<OneWayDelay> {
-        // Only differences between delays matter, so an RTT can replace a one-way delay.
-        let rtt = || {
-            OneWayDelay::from_nanos(i64::try_from(acks.rtt.latest.as_nanos()).unwrap_or(i64::MAX))
-        };
-        match self.config.signal {
-            Signal::OneWay => acks.one_way,
-            Signal::Rtt => Some(rtt()),
-            Signal::Either => {
-                if acks.one_way.is_some() && !self.one_way_seen {
-                    self.one_way_seen = true;
-                    self.forget_delays();
-                }
-                if self.one_way_seen { acks.one_way } else { Some(rtt()) }
-            }
+        let sample = self.delays.sample(acks)?;
+        if sample.restarts {
+            self.forget_delays();
         }
+        Some(sample.delay)
     }
 
     /// Processes a new verdict. A cut takes effect at once. Any other action controls growth from

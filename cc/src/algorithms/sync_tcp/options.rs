@@ -8,23 +8,12 @@ use crate::capabilities::Capabilities;
 use crate::options::{Values, option_values};
 use crate::rule::RuleConfig;
 use crate::rule::rule_options;
+use crate::signal::Signal;
 use crate::sync_tcp::SyncTcp;
 use crate::units::Time;
 
 /// Largest value of `floor`.
 pub const MAX_FLOOR: Duration = Duration::from_secs(10);
-
-option_values! {
-    /// Delay signal that Sync-TCP uses.
-    pub enum Signal {
-        /// Forward one-way delays, as in the paper.
-        OneWay = "one-way",
-        /// Round-trip times, always: the alternative that the paper argues against (Sync-TCP §3.1).
-        Rtt = "rtt",
-        /// Round-trip times until the first one-way delay arrives, then one-way delays.
-        Either = "either",
-    }
-}
 
 option_values! {
     /// Control of growth while the window is below the slow-start threshold.
@@ -135,11 +124,11 @@ impl RuleConfig for SyncTcpConfig {
     }
 
     fn required(&self) -> Capabilities {
-        Capabilities { one_way: self.signal == Signal::OneWay, ..Capabilities::NONE }
+        self.signal.required()
     }
 
     fn optional(&self) -> Capabilities {
-        Capabilities { one_way: self.signal != Signal::Rtt, ..Capabilities::NONE }
+        self.signal.optional()
     }
 
     fn hint(&self) -> &'static str {
