@@ -1,6 +1,6 @@
 # `make demo` builds Fathom and compares controllers; `make test` runs the tests. Both first install
 # what is missing. CONTRIBUTING.md describes every target.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp overload
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp overload one-way
 
 CARGO ?= cargo
 # A separate workspace in the same target directory, so that shared crates are built once.
@@ -67,6 +67,12 @@ overload: setup
 	python3 bench/overload/stacks.py
 	python3 bench/overload/run.py
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test overload
+
+# Runs downloads beside an upload by controllers on one-way delays and on RTTs, and writes
+# docs/one-way-delay.md; takes about 7 min of CPU time.
+one-way: setup
+	$(CARGO) test --release --locked -p fathom-papers --test one_way one_way_studies_run -- --ignored --nocapture
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test one_way
 
 # Runs a study on a real Slurm, against an S3 server and as a Kubernetes job (docs/sweeps.md). Needs
 # root: installs Slurm, munge and Python packages.

@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 
 mod common;
 
-use common::{is_or_becomes, root, table, text, with_tables};
+use common::{
+    Row, cell, csv_rows, estimate, is_or_becomes, named, root, table, text, values, with_tables,
+};
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test overload";
 const PAGE: &str = "docs/collapse.md";
@@ -39,45 +41,12 @@ struct About {
     cpu_seconds: f64,
 }
 
-/// A row of results: column name to text.
-type Row = BTreeMap<String, String>;
-
 fn about(plan: &str) -> About {
     serde_json::from_str(&text(&format!("{RESULTS}/{plan}.json"))).expect("JSON")
 }
 
 fn rows(plan: &str) -> Vec<Row> {
-    let text = text(&format!("{RESULTS}/{plan}.csv"));
-    let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned));
-    let head: Vec<String> = lines.next().expect("a head").collect();
-    lines.map(|line| head.iter().cloned().zip(line).collect()).collect()
-}
-
-/// Returns the estimate of a column over the rows with these values, or `None` without such rows.
-fn estimate(rows: &[Row], key: &[(&str, &str)], column: &str) -> Option<Estimate> {
-    let has = |row: &&Row| key.iter().all(|(name, value)| row[*name] == *value);
-    let values: Vec<f64> =
-        rows.iter().filter(has).map(|row| row[column].parse().expect("a number")).collect();
-    (!values.is_empty()).then(|| Estimate::of(&values).expect("numbers"))
-}
-
-/// Returns a cell of a table.
-fn cell(rows: &[Row], key: &[(&str, &str)], column: &str, digits: usize) -> String {
-    estimate(rows, key, column).map_or_else(|| "-".to_owned(), |e| format!("{e:.digits$}"))
-}
-
-/// Returns the distinct values of a column, in the order of the rows or of their numbers.
-fn values(rows: &[Row], column: &str) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for row in rows {
-        if !all.contains(&row[column]) {
-            all.push(row[column].clone());
-        }
-    }
-    if all.iter().all(|value| value.parse::<f64>().is_ok()) {
-        all.sort_by(|a, b| a.parse::<f64>().unwrap().total_cmp(&b.parse().unwrap()));
-    }
-    all
+    csv_rows(&format!("{RESULTS}/{plan}.csv"))
 }
 
 /// Returns a table of a measure: senders down, loads across.
@@ -92,11 +61,6 @@ fn by_load(column: &str, digits: usize) -> String {
         named(*name, cells)
     };
     table(named("", percents(&loads)), SENDERS.iter().map(of))
-}
-
-/// Returns a row: its name and its cells.
-fn named(name: impl Into<String>, cells: impl IntoIterator<Item = String>) -> Vec<String> {
-    std::iter::once(name.into()).chain(cells).collect()
 }
 
 fn percents(loads: &[String]) -> impl Iterator<Item = String> {

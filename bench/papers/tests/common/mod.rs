@@ -1,8 +1,12 @@
-//! Files of the repository that tests generate from stored results: read, compare, write.
+//! Files of the repository that tests generate from stored results: read, compare, write. Tables of
+//! results.
 #![allow(dead_code, reason = "no test uses all functions")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use fathom_metrics::Estimate;
 
 /// Returns the folder of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -59,4 +63,50 @@ pub(crate) fn with_tables(page: &str, tables: &[(impl AsRef<str>, String)]) -> S
         page = format!("{before}{start}{table}{end}{after}");
     }
     page
+}
+
+/// A row of results: column name to text.
+pub(crate) type Row = BTreeMap<String, String>;
+
+/// Returns the rows of a CSV file of the repository, which has no quotes.
+pub(crate) fn csv_rows(path: &str) -> Vec<Row> {
+    let text = text(path);
+    let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned));
+    let head: Vec<String> = lines.next().expect("a head").collect();
+    lines.map(|line| head.iter().cloned().zip(line).collect()).collect()
+}
+
+/// Returns the estimate of a column over the rows with these values, or `None` without such rows.
+pub(crate) fn estimate(rows: &[Row], key: &[(&str, &str)], column: &str) -> Option<Estimate> {
+    let has = |row: &&Row| key.iter().all(|(name, value)| row[*name] == *value);
+    let values: Vec<f64> =
+        rows.iter().filter(has).map(|row| row[column].parse().expect("a number")).collect();
+    (!values.is_empty()).then(|| Estimate::of(&values).expect("numbers"))
+}
+
+/// Returns a cell of a table.
+pub(crate) fn cell(rows: &[Row], key: &[(&str, &str)], column: &str, digits: usize) -> String {
+    estimate(rows, key, column).map_or_else(|| "-".to_owned(), |e| format!("{e:.digits$}"))
+}
+
+/// Returns the distinct values of a column, in the order of the rows or of their numbers.
+pub(crate) fn values(rows: &[Row], column: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for row in rows {
+        if !all.contains(&row[column]) {
+            all.push(row[column].clone());
+        }
+    }
+    if all.iter().all(|value| value.parse::<f64>().is_ok()) {
+        all.sort_by(|a, b| a.parse::<f64>().unwrap().total_cmp(&b.parse().unwrap()));
+    }
+    all
+}
+
+/// Returns a row: its name and its cells.
+pub(crate) fn named(
+    name: impl Into<String>,
+    cells: impl IntoIterator<Item = String>,
+) -> Vec<String> {
+    std::iter::once(name.into()).chain(cells).collect()
 }
