@@ -18,6 +18,7 @@ pub mod options;
 pub mod round;
 pub mod rule;
 pub mod signal;
+pub mod sliding;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod undo;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// The sections cited, by source. The titles are for the reader who checks a new line here.
 const SECTIONS: &[(&str, &str, &str)] = &[
+    ("Copa", "2.1", "Target Rate and Update Rule"),
+    ("Copa", "2.2", "Competing with Buffer-Filling Schemes"),
     ("RFC 3649", "5", "Modifying the TCP Response Function"),
     (
         "RFC 3649",

@@ -339,6 +339,23 @@ fn ledbat_keeps_its_target_waiting_and_ledbat_pp_empties_the_queue_at_times() {
 }
 
 #[test]
+fn copa_keeps_few_packets_in_the_queue_and_empties_it() {
+    // Prediction (Copa §2.1): 1 / delta is two packets, and the queue swings between none and about
+    // five.
+    let copa = curve("copa:compete=never", PATH);
+    let queued = |of: Option<Duration>| of.unwrap_or_default().as_secs_f64() * 1e3;
+    let (least, most) = (
+        queued(copa.after(SETTLED).map(|p| p.queued).min()),
+        queued(copa.after(SETTLED).map(|p| p.queued).max()),
+    );
+    // A packet takes 0.96 ms.
+    assert!(least < 0.1 && most < 8.0, "{least} to {most} ms, {}", figures(&copa));
+    assert!(share(&copa) > 0.95 && copa.lost == 0, "{}", figures(&copa));
+    let shorter = curve("copa:compete=never,delta=0.1", PATH);
+    assert!(shorter.mean_queued(SETTLED) > 3 * copa.mean_queued(SETTLED), "{}", figures(&shorter));
+}
+
+#[test]
 fn ascii_drawings_of_curves_have_the_requested_size() {
     let curve = PATH.run(&mut Null { window: 75_000 }, Duration::from_secs(1));
     let drawing = curve.to_ascii(60, 8);

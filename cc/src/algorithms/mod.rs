@@ -26,5 +26,6 @@ algorithms! {
     ghstcp,
     ledbat,
     ledbat_pp,
+    copa,
     packet_size,
 }

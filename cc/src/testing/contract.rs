@@ -390,7 +390,8 @@ pub fn cloned_controllers_are_independent(entries: Entries) {
     each(entries, |_, mut s| {
         let copy = s.controller.boxed();
         let before = copy.send_params();
-        s.lose();
+        // Some controllers ignore single losses.
+        s.collapse();
         assert_eq!(copy.send_params(), before);
         assert_ne!(s.controller.send_params(), before);
     });

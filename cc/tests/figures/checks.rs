@@ -267,3 +267,17 @@ pub fn ledbat_pp_halves_and_slows_down(run: &Run) {
     assert!(run.between(4.0, PLATEAU_END).all(|p| p.window == minimum), "twice the target waits");
     assert!(run.window_at(LENGTH) > minimum);
 }
+
+/// Without queueing, Copa doubles its window per round trip. At 40 ms, it first falls to the target,
+/// and then takes the queue for that of another flow: 1 / delta grows by one packet per round trip
+/// (Copa §2.2).
+pub fn copa_turns_and_competes(run: &Run) {
+    assert!(run.window_at(1.0) >= MOST_PACKETS * MSS, "{}", run.window_at(1.0));
+    let turned = run.window_at(2.8) / MSS;
+    assert!(turned < 60, "{turned} packets after the turn");
+    // The target at 40 ms is 1 / delta (50 + 40) / 40 packets, so the window grows by 2.25 packets
+    // per round trip.
+    let grown = growth(run, 6.0);
+    assert!((1.0..4.0).contains(&grown), "{grown} packets per round trip");
+    assert!(run.cuts().is_empty());
+}

@@ -94,6 +94,7 @@ const FIGURES: &[Figure] = &[
         check: checks::gentle_is_reno_while_the_rtt_rises,
         ..PLAIN
     },
+    Figure { name: "copa", check: checks::copa_turns_and_competes, ..PLAIN },
     // The scripted queueing delay of 40 ms is twice this target.
     Figure {
         name: "ledbat",
@@ -133,6 +134,9 @@ const SDC_MARKS: &[f64] = &[0.12, 0.22, 0.36, 0.44, 0.6, 0.9, 1.4, 2.2, 10.5];
 
 const MSS: u64 = 1_200;
 const BASE: Duration = Duration::from_millis(50);
+/// Largest number of packets in flight; a sender with more window is application-limited. Only
+/// Copa reaches it: while nothing waits, its window grows without limit.
+const MOST_PACKETS: u64 = 2_000;
 /// Length of a run in seconds.
 const LENGTH: f64 = 12.0;
 /// Interval between drawn samples of the window, in seconds.
@@ -208,13 +212,14 @@ impl Run {
         let mut flight: VecDeque<Packet> =
             (1..).map(|n| (Time::ZERO + gap * n, MSS)).take(first as usize).collect();
         let bytes = |flight: &VecDeque<Packet>| flight.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let mut limited = false;
         while let (Some(older), Some(newest)) = (flight.pop_front(), flight.pop_front()) {
             let now = newest.0 + BASE + delay(newest.0);
             if now.as_secs_f64() > LENGTH {
                 break;
             }
             let before = controller.metrics().early_reductions;
-            acknowledge(&mut *controller, now, [older, newest], bytes(&flight));
+            acknowledge(&mut *controller, now, [older, newest], bytes(&flight), limited);
             let newest = newest.0;
             let cut = controller.metrics().early_reductions > before;
             let at = now.as_secs_f64();
@@ -244,7 +249,9 @@ impl Run {
                 if hold.is_zero() { now.since(newest) * 4 / 5 } else { now.since(newest) + hold };
             let gap = whole / u32::try_from(window / size).expect("a plausible window");
             let mut last = flight.back().map_or(now, |(sent, _)| *sent);
-            while bytes(&flight) + size <= window {
+            let most = window.min(MOST_PACKETS * size);
+            limited = most < window;
+            while bytes(&flight) + size <= most {
                 last = now.max(last + gap);
                 flight.push_back((last, size));
             }
@@ -305,7 +312,13 @@ fn started(figure: &Figure) -> Box<dyn Controller> {
     controller
 }
 
-fn acknowledge(controller: &mut dyn Controller, now: Time, packets: [Packet; 2], in_flight: u64) {
+fn acknowledge(
+    controller: &mut dyn Controller,
+    now: Time,
+    packets: [Packet; 2],
+    in_flight: u64,
+    app_limited: bool,
+) {
     let rtt = now.since(packets[1].0);
     controller.on_ack(&AckEvent {
         now,
@@ -316,7 +329,7 @@ fn acknowledge(controller: &mut dyn Controller, now: Time, packets: [Packet; 2],
             i64::try_from(rtt.as_nanos()).expect("a short delay"),
         )),
         ecn: None,
-        app_limited: false,
+        app_limited,
     });
 }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::sliding::Sliding;
 use crate::units::{OneWayDelay, Time};
 
 /// Number of intervals whose smallest delays are kept (RFC 6817 §2.4.2: `BASE_HISTORY` should be
@@ -17,10 +18,7 @@ pub const CURRENT_FILTER: usize = 4;
 /// The delays of a path.
 #[derive(Clone, Debug, Default)]
 pub struct QueueingDelay {
-    /// Smallest delay of each interval, newest first.
-    base: [Option<OneWayDelay>; BASE_HISTORY],
-    /// Start of the newest interval.
-    interval: Option<Time>,
+    base: Sliding<OneWayDelay, BASE_HISTORY>,
     /// Newest delays, in no order.
     current: [Option<OneWayDelay>; CURRENT_FILTER],
     /// Position of the next delay in `current`.
@@ -30,18 +28,11 @@ pub struct QueueingDelay {
 impl QueueingDelay {
     /// Records a delay and returns the queueing delay.
     pub fn on_sample(&mut self, now: Time, delay: OneWayDelay) -> Duration {
-        if self.interval.is_none_or(|start| now.since(start) >= INTERVAL) {
-            self.interval = Some(now);
-            self.base.rotate_right(1);
-            self.base[0] = None;
-        }
-        self.base[0] = Some(self.base[0].map_or(delay, |base| base.min(delay)));
+        self.base.record(now, INTERVAL, delay);
         self.current[self.next] = Some(delay);
         self.next = (self.next + 1) % CURRENT_FILTER;
-        let least = |delays: &[Option<OneWayDelay>]| {
-            delays.iter().flatten().min().copied().unwrap_or(delay)
-        };
-        least(&self.current).above(least(&self.base))
+        let current = self.current.iter().flatten().min().copied().unwrap_or(delay);
+        current.above(self.base.min().unwrap_or(delay))
     }
 }
 

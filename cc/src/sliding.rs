@@ -1,0 +1,73 @@
+//! The smallest and largest values of the recent past, in constant memory.
+
+use std::time::Duration;
+
+use crate::units::Time;
+
+/// Extremes of the values of a sliding window of time.
+///
+/// The window consists of `N` intervals of equal length. Values leave it one interval at a time, so
+/// the oldest values are up to one interval too old or too young.
+#[derive(Clone, Copy, Debug)]
+pub struct Sliding<T, const N: usize> {
+    /// Smallest and largest value of each interval, newest first.
+    intervals: [Option<(T, T)>; N],
+    /// Start of the newest interval.
+    start: Option<Time>,
+}
+
+impl<T: Copy + Ord, const N: usize> Default for Sliding<T, N> {
+    fn default() -> Self {
+        Self { intervals: [None; N], start: None }
+    }
+}
+
+impl<T: Copy + Ord, const N: usize> Sliding<T, N> {
+    /// Records a value. `interval` is the current length of an interval.
+    pub fn record(&mut self, now: Time, interval: Duration, value: T) {
+        let passed = self.start.map_or(0, |start| {
+            now.since(start).as_nanos().checked_div(interval.as_nanos()).unwrap_or(0)
+        });
+        if self.start.is_none() || passed > 0 {
+            self.start = Some(now);
+        }
+        let passed = usize::try_from(passed).unwrap_or(N).min(N);
+        self.intervals.rotate_right(passed % N.max(1));
+        self.intervals[..passed].fill(None);
+        let (least, most) = self.intervals[0].unwrap_or((value, value));
+        self.intervals[0] = Some((least.min(value), most.max(value)));
+    }
+
+    /// Returns the smallest value; `None` before the first one.
+    pub fn min(&self) -> Option<T> {
+        self.intervals.iter().flatten().map(|(least, _)| *least).min()
+    }
+
+    /// Returns the largest value; `None` before the first one.
+    pub fn max(&self) -> Option<T> {
+        self.intervals.iter().flatten().map(|(_, most)| *most).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_leave_the_window_after_its_length() {
+        let mut window = Sliding::<u32, 4>::default();
+        let ms = Duration::from_millis;
+        let mut at = |now, value| {
+            window.record(Time::from_millis(now), ms(10), value);
+            (window.min(), window.max())
+        };
+        assert_eq!(at(0, 5), (Some(5), Some(5)));
+        assert_eq!(at(9, 9), (Some(5), Some(9)));
+        assert_eq!(at(10, 7), (Some(5), Some(9)));
+        assert_eq!(at(20, 7), (Some(5), Some(9)));
+        assert_eq!(at(30, 8), (Some(5), Some(9)));
+        assert_eq!(at(40, 8), (Some(7), Some(8)), "the first interval is over");
+        assert_eq!(at(1_000, 6), (Some(6), Some(6)), "a long silence");
+        assert_eq!(at(1_035, 2), (Some(2), Some(6)));
+    }
+}
