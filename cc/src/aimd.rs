@@ -21,6 +21,8 @@ use crate::controller::{ControllerMetrics, Phase};
 use crate::event::{AckEvent, Cause, CongestionEvent, Start};
 use crate::hystart::{self, CSS_GROWTH_DIVISOR, Growth, HyStart};
 use crate::options::option_values;
+use crate::rapid_start::{self, Convergence, RapidStart};
+use crate::startup::Startup;
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -87,6 +89,7 @@ pub struct Aimd {
     fresh: bool,
     undo: Undo<State>,
     hystart: Option<HyStart>,
+    rapid: Option<RapidStart>,
     /// Decision of HyStart++ about the current ACK frame.
     growth: Growth,
     reductions: u64,
@@ -103,10 +106,22 @@ struct State {
     counts_from: Time,
     /// Whether no packet sent after the recovery period began has been acknowledged yet.
     recovering: bool,
+    /// Reduction during the first recovery after Rapid Start.
+    convergence: Option<Convergence>,
     round: Round,
 }
 
 impl State {
+    /// Reduces the window by a share of `bytes` during the first recovery after Rapid Start.
+    fn converge(&mut self, share: impl FnOnce(&Convergence) -> Ratio, bytes: u64, minimum: u64) {
+        if let Some(convergence) = self.convergence {
+            let less = self.window.saturating_sub(share(&convergence).of(bytes));
+            // The window may already be below the smallest one, because the minimum of a path
+            // without Rapid Start is lower.
+            self.cut_to(less.max(convergence.least.min(self.window)).max(minimum));
+        }
+    }
+
     fn cut(&mut self, factor: Ratio, minimum: u64) {
         self.cut_to(cut_window(self.window, factor, minimum));
     }
@@ -166,6 +181,7 @@ impl Aimd {
                 threshold: None,
                 counts_from: start.now,
                 recovering: false,
+                convergence: None,
                 round: Round::default(),
             },
             datagram,
@@ -173,20 +189,25 @@ impl Aimd {
             fresh: true,
             undo: Undo::default(),
             hystart: None,
+            rapid: None,
             growth: Growth::Full,
             reductions: 0,
             early_reductions: 0,
         }
     }
 
-    /// Returns the window with HyStart++ on its first slow start, or without HyStart++.
+    /// Returns the window with these parts of the first slow start.
     #[must_use]
-    pub fn with_hystart(self, hystart: hystart::Use) -> Self {
-        let hystart = match hystart {
+    pub fn with_startup(self, startup: Startup) -> Self {
+        let hystart = match startup.hystart {
             hystart::Use::On => Some(HyStart::new(self.path_start)),
             hystart::Use::Off => None,
         };
-        Self { hystart, ..self }
+        let rapid = match startup.rapid_start {
+            rapid_start::Use::On => Some(RapidStart::default()),
+            rapid_start::Use::Off => None,
+        };
+        Self { hystart, rapid, ..self }
     }
 
     /// Returns the window in bytes.
@@ -255,15 +276,24 @@ impl Aimd {
             bytes = bytes.saturating_add(packet.bytes);
             self.state.recovering = false;
         }
+        if self.state.convergence.is_some() {
+            let minimum = self.minimum();
+            self.state.converge(|c| c.acked, acks.bytes().saturating_sub(bytes), minimum);
+            self.state.convergence = self.state.convergence.filter(|_| self.state.recovering);
+        }
         self.watch_slow_start(acks);
         if acks.app_limited { 0 } else { bytes }
     }
 
-    /// Runs HyStart++ on the first slow start (RFC 9406 §4.2).
+    /// Runs Rapid Start and HyStart++ on the first slow start (RFC 9406 §4.2).
     fn watch_slow_start(&mut self, acks: &AckEvent<'_>) {
-        let Some(hystart) = self.hystart.as_mut().filter(|_| self.state.threshold.is_none()) else {
+        if self.state.threshold.is_some() {
             return;
-        };
+        }
+        if let Some(rapid) = &mut self.rapid {
+            rapid.on_ack(acks);
+        }
+        let Some(hystart) = &mut self.hystart else { return };
         self.growth = hystart.on_ack(acks);
         if self.growth == Growth::Over {
             self.end_slow_start();
@@ -287,6 +317,10 @@ impl Aimd {
     pub fn grow_slow_start(&mut self, acked: u64) -> u64 {
         if self.growth == Growth::Conservative && self.state.threshold.is_none() {
             self.raise(acked / CSS_GROWTH_DIVISOR);
+            return 0;
+        }
+        if let Some(rapid) = self.rapid.as_ref().filter(|_| self.state.threshold.is_none()) {
+            self.raise(acked.saturating_mul(rapid.growth()));
             return 0;
         }
         let step = slow_start_step(self.state.window, self.state.threshold, acked);
@@ -416,13 +450,22 @@ impl Aimd {
         }
         let minimum = self.minimum();
         if reacts {
-            self.state.cut(factor, minimum);
+            let rapid = self.rapid.is_some() && self.state.threshold.is_none();
+            let convergence = rapid.then(|| {
+                Convergence::new(factor, self.state.window, initial_window(self.datagram))
+            });
+            self.state.cut(convergence.map_or(factor, |c| c.silence), minimum);
+            self.state.convergence = convergence;
             self.state.counts_from =
                 Time::from_nanos(congestion_event.now.as_nanos().saturating_add(1));
             self.state.recovering = true;
         }
+        if let Cause::Loss { bytes, .. } = congestion_event.cause {
+            self.state.converge(|c| c.silence, bytes, minimum);
+        }
         let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
         if persistent {
+            self.state.convergence = None;
             self.state.window = minimum;
             self.state.round = Round::default();
             self.state.counts_from = self.path_start;
@@ -446,7 +489,13 @@ impl Aimd {
             return false;
         };
         let window = saved.window.max(self.minimum());
-        self.state = State { window, recovering: false, round: Round::default(), ..saved };
+        self.state = State {
+            window,
+            recovering: false,
+            convergence: None,
+            round: Round::default(),
+            ..saved
+        };
         true
     }
 
@@ -471,12 +520,14 @@ impl Aimd {
             threshold: None,
             counts_from: now,
             recovering: false,
+            convergence: None,
             round: Round::default(),
         };
         self.path_start = now;
         self.fresh = true;
         self.undo.forget();
         self.hystart = self.hystart.map(|_| HyStart::new(now));
+        self.rapid = self.rapid.as_ref().map(|_| RapidStart::default());
         self.growth = Growth::Full;
     }
 

@@ -15,10 +15,12 @@ pub mod controller;
 pub mod event;
 pub mod hystart;
 pub mod options;
+pub mod rapid_start;
 pub mod round;
 pub mod rule;
 pub mod signal;
 pub mod sliding;
+pub mod startup;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod undo;

@@ -14,9 +14,9 @@ use crate::capabilities::Capabilities;
 use crate::config::{ControllerConfig, DEFAULT_HINT, Missing};
 use crate::controller::{Controller, ControllerMetrics, Pacing, SendParams};
 use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
-use crate::hystart;
 use crate::options::{Options, ParsedOptions};
 use crate::reno::LOSS_REDUCTION;
+use crate::startup::Startup;
 use crate::units::{Ratio, Time};
 
 /// The window rule of one paper.
@@ -67,8 +67,8 @@ pub trait WindowRule: fmt::Debug + Clone + Send + Sync + 'static {
 
 /// The options of a rule; `rule_options!` implements this trait.
 pub trait RuleOptions: Options {
-    /// Returns whether HyStart++ watches the first slow start.
-    fn hystart_use(&self) -> hystart::Use;
+    /// Returns the parts of the first slow start.
+    fn startup(&self) -> Startup;
 }
 
 /// A configuration that creates a rule: its options and required signals.
@@ -127,7 +127,7 @@ impl<C: RuleConfig> ControllerConfig for C {
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
         self.check(start.provided)?;
-        let window = Aimd::new(start).with_hystart(self.hystart_use());
+        let window = Aimd::new(start).with_startup(self.startup());
         Ok(Box::new(RuleController { config: *self, rule: self.rule(&window, start.now), window }))
     }
 }
@@ -208,7 +208,7 @@ impl Algorithm {
 }
 
 /// Declares the [`options!`](macro@crate::options) of a [`WindowRule`](crate::rule::WindowRule):
-/// the given options, plus `hystart`, which the window implements.
+/// the given options, plus `hystart` and `rapid-start`, which the window implements.
 #[macro_export]
 macro_rules! rule_options {
     ($(#[$meta:meta])* pub struct $name:ident { $($options:tt)* }) => {
@@ -218,12 +218,14 @@ macro_rules! rule_options {
                 $($options)*
                 /// end the first slow start when round trips grow (HyStart++)
                 hystart: $crate::hystart::Use,
+                /// triple the window per round trip until a queue builds up (Rapid Start)
+                rapid_start: $crate::rapid_start::Use,
             }
         }
 
         impl $crate::rule::RuleOptions for $name {
-            fn hystart_use(&self) -> $crate::hystart::Use {
-                self.hystart
+            fn startup(&self) -> $crate::startup::Startup {
+                $crate::startup::Startup { hystart: self.hystart, rapid_start: self.rapid_start }
             }
         }
     };

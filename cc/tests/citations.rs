@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 const SECTIONS: &[(&str, &str, &str)] = &[
     ("Copa", "2.1", "Target Rate and Update Rule"),
     ("Copa", "2.2", "Competing with Buffer-Filling Schemes"),
+    ("Rapid Start", "3.2", "Increasing the Congestion Window"),
+    ("Rapid Start", "3.3", "Congestion Handling"),
+    ("Rapid Start", "3.3.1", "Reduction Factors"),
     ("RFC 3649", "5", "Modifying the TCP Response Function"),
     (
         "RFC 3649",

@@ -300,3 +300,63 @@ fn window_never_exceeds_the_ceiling() {
     a.grow_proportional(Ratio::new(u32::MAX, 1), u64::MAX);
     assert_eq!(a.window(), MAX_WINDOW);
 }
+
+/// Returns a window with Rapid Start, which has grown to `window` bytes.
+fn rapid(window: u64) -> Aimd {
+    let startup = Startup { rapid_start: rapid_start::Use::On, ..Startup::default() };
+    let mut a = aimd().with_startup(startup);
+    a.state.window = window;
+    a
+}
+
+#[test]
+fn rapid_start_triples_the_window_per_round() {
+    let mut a = rapid(12_000);
+    let acked = ack(&mut a, 30, 10, 12_000, false);
+    assert_eq!(a.grow_slow_start(acked), 0);
+    assert_eq!(a.window(), 36_000);
+    // Without growth in HyStart++'s Conservative Slow Start.
+    a.growth = Growth::Conservative;
+    a.grow_slow_start(4_000);
+    assert_eq!(a.window(), 37_000);
+}
+
+#[test]
+fn rapid_start_converges_on_beta_times_the_delivered_bytes() {
+    // 300 packets in flight, of which the path and its queue hold 100: the others are lost.
+    let mut a = rapid(300 * MSS);
+    let half = Ratio::new(1, 2);
+    let lost = |now: u64, packets: u64| CongestionEvent {
+        cause: Cause::Loss { bytes: packets * MSS, persistent: false },
+        ..loss(now, 20)
+    };
+    assert!(a.on_congestion_event(&lost(40, 2), half));
+    // 5/6 of 300 packets, and 5/6 of the two lost ones.
+    assert_eq!(a.window() / MSS, 250 - 2);
+    for n in 0..99 {
+        ack(&mut a, 41 + n / 10, 20, MSS, false);
+        assert!(!a.on_congestion_event(&lost(41 + n / 10, 2), half));
+        assert!(a.in_recovery() && a.threshold() == Some(a.window()));
+    }
+    let packets = a.window() as f64 / MSS as f64;
+    assert!((49.0..53.0).contains(&packets), "half of 100 packets: {packets}");
+    // The recovery is over. The next loss halves the window.
+    ack(&mut a, 60, 50, MSS, false);
+    let before = a.window();
+    assert!(a.on_congestion_event(&loss(80, 70), half));
+    assert_eq!(a.window(), before / 2);
+}
+
+#[test]
+fn rapid_start_does_not_converge_below_a_third_of_the_reduced_window() {
+    let mut a = rapid(300 * MSS);
+    let half = Ratio::new(1, 2);
+    a.on_congestion_event(&loss(40, 20), half);
+    for _ in 0..10 {
+        let cause = Cause::Loss { bytes: 100 * MSS, persistent: false };
+        a.on_congestion_event(&CongestionEvent { cause, ..loss(41, 20) }, half);
+    }
+    assert_eq!(a.window(), 50 * MSS);
+    assert!(a.on_spurious_congestion_event());
+    assert_eq!((a.window(), a.threshold()), (300 * MSS, None));
+}
