@@ -22,6 +22,7 @@ use crate::event::{AckEvent, Cause, CongestionEvent, Start};
 use crate::hystart::{self, CSS_GROWTH_DIVISOR, Growth, HyStart};
 use crate::options::option_values;
 use crate::rapid_start::{self, Convergence, RapidStart};
+use crate::search::{self, Search};
 use crate::startup::Startup;
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
@@ -89,6 +90,7 @@ pub struct Aimd {
     fresh: bool,
     undo: Undo<State>,
     hystart: Option<HyStart>,
+    search: Option<Search>,
     rapid: Option<RapidStart>,
     /// Decision of HyStart++ about the current ACK frame.
     growth: Growth,
@@ -189,6 +191,7 @@ impl Aimd {
             fresh: true,
             undo: Undo::default(),
             hystart: None,
+            search: None,
             rapid: None,
             growth: Growth::Full,
             reductions: 0,
@@ -203,11 +206,15 @@ impl Aimd {
             hystart::Use::On => Some(HyStart::new(self.path_start)),
             hystart::Use::Off => None,
         };
+        let search = match startup.search {
+            search::Use::On => Some(Search::default()),
+            search::Use::Off => None,
+        };
         let rapid = match startup.rapid_start {
             rapid_start::Use::On => Some(RapidStart::default()),
             rapid_start::Use::Off => None,
         };
-        Self { hystart, rapid, ..self }
+        Self { hystart, search, rapid, ..self }
     }
 
     /// Returns the window in bytes.
@@ -285,13 +292,16 @@ impl Aimd {
         if acks.app_limited { 0 } else { bytes }
     }
 
-    /// Runs Rapid Start and HyStart++ on the first slow start (RFC 9406 §4.2).
+    /// Runs Rapid Start, SEARCH and HyStart++ on the first slow start (RFC 9406 §4.2).
     fn watch_slow_start(&mut self, acks: &AckEvent<'_>) {
         if self.state.threshold.is_some() {
             return;
         }
         if let Some(rapid) = &mut self.rapid {
             rapid.on_ack(acks);
+        }
+        if self.search.as_mut().is_some_and(|search| search.on_ack(acks)) {
+            return self.end_slow_start();
         }
         let Some(hystart) = &mut self.hystart else { return };
         self.growth = hystart.on_ack(acks);
@@ -527,6 +537,7 @@ impl Aimd {
         self.fresh = true;
         self.undo.forget();
         self.hystart = self.hystart.map(|_| HyStart::new(now));
+        self.search = self.search.map(|_| Search::default());
         self.rapid = self.rapid.as_ref().map(|_| RapidStart::default());
         self.growth = Growth::Full;
     }

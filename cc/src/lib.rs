@@ -18,6 +18,7 @@ pub mod options;
 pub mod rapid_start;
 pub mod round;
 pub mod rule;
+pub mod search;
 pub mod signal;
 pub mod sliding;
 pub mod startup;

@@ -208,7 +208,8 @@ impl Algorithm {
 }
 
 /// Declares the [`options!`](macro@crate::options) of a [`WindowRule`](crate::rule::WindowRule):
-/// the given options, plus `hystart` and `rapid-start`, which the window implements.
+/// the given options, plus `hystart`, `search` and `rapid-start`, which the window
+/// implements.
 #[macro_export]
 macro_rules! rule_options {
     ($(#[$meta:meta])* pub struct $name:ident { $($options:tt)* }) => {
@@ -218,6 +219,8 @@ macro_rules! rule_options {
                 $($options)*
                 /// end the first slow start when round trips grow (HyStart++)
                 hystart: $crate::hystart::Use,
+                /// end the first slow start when deliveries no longer double (SEARCH)
+                search: $crate::search::Use,
                 /// triple the window per round trip until a queue builds up (Rapid Start)
                 rapid_start: $crate::rapid_start::Use,
             }
@@ -225,7 +228,11 @@ macro_rules! rule_options {
 
         impl $crate::rule::RuleOptions for $name {
             fn startup(&self) -> $crate::startup::Startup {
-                $crate::startup::Startup { hystart: self.hystart, rapid_start: self.rapid_start }
+                $crate::startup::Startup {
+                    hystart: self.hystart,
+                    search: self.search,
+                    rapid_start: self.rapid_start,
+                }
             }
         }
     };

@@ -59,9 +59,12 @@ fn controller_spec_errors_suggest_a_fix() {
     assert_eq!(error("quicksilver"), format!("unknown controller 'quicksilver'; known: {known}"));
     assert_eq!(
         error("sync:flor=1ms"),
-        "'sync' has no option 'flor' (did you mean 'floor'?); options: signal, floor, slow-start, recovery, reset, cut, threshold, trust, hystart, rapid-start"
+        "'sync' has no option 'flor' (did you mean 'floor'?); options: signal, floor, slow-start, recovery, reset, cut, threshold, trust, hystart, search, rapid-start"
     );
-    assert_eq!(error("reno:floor=1ms"), "'reno' has no option 'floor'; options: hystart, rapid-start");
+    assert_eq!(
+        error("reno:floor=1ms"),
+        "'reno' has no option 'floor'; options: hystart, search, rapid-start"
+    );
     assert_eq!(
         error("sync:floor=1min"),
         "'1min' is not a value of option 'floor' of 'sync'; the option takes 0ns to 10s"
@@ -76,7 +79,7 @@ fn controller_spec_errors_suggest_a_fix() {
     );
     assert_eq!(
         error("sync:floor"),
-        "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut, threshold, trust, hystart, rapid-start"
+        "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut, threshold, trust, hystart, search, rapid-start"
     );
     assert_eq!(
         error("sync:"),

@@ -55,6 +55,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("Packet size", "1.2", "Packet Size and Throughput"),
     ("Packet size", "1.4", "Large Packets Considered Harmful"),
     ("Packet size", "4.3.1", "Round One Experiments"),
+    ("SEARCH", "3.2", "SEARCH Algorithm"),
     ("SDC", "2.1", "Two-phase control for SDC"),
     ("SDC", "2.2", "SDC algorithm"),
     ("SDC", "3.5", "Bandwidth competition with traditional TCP"),

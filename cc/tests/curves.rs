@@ -393,3 +393,17 @@ fn packet_size_keeps_eight_packets_in_a_small_window() {
     assert!(size < 1_200, "{params:?}");
     assert!(params.window >= 8 * u64::from(size) || size == 250, "{params:?}");
 }
+
+#[test]
+fn search_ends_slow_start_after_the_path_is_full_and_before_many_losses() {
+    // Prediction: the path is full at 42 packets. SEARCH notices two round trips later, at about four
+    // times that, and a queue of 250 ms holds 260 packets.
+    let (plain, search) = (curve("reno", DEEP), curve("reno:search=on", DEEP));
+    let peak = |c: &Curve| {
+        let early = c.points.iter().take_while(|p| p.at < Time::from_millis(1_500));
+        early.map(|p| p.window).max().unwrap_or_default()
+    };
+    assert!(peak(&search) > 50_000 && peak(&search) < peak(&plain), "{}", figures(&search));
+    assert!(search.lost * 3 < plain.lost, "{} / {}", figures(&search), figures(&plain));
+    assert!(share(&search) > 0.97, "{}", figures(&search));
+}
