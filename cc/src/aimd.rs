@@ -438,6 +438,12 @@ impl Aimd {
         self.early_reductions += 1;
     }
 
+    /// Sets the slow-start threshold to `window` bytes, so that slow start restores a window of this
+    /// size.
+    pub fn restore_to(&mut self, window: u64) {
+        self.state.threshold = Some(window.max(self.minimum()));
+    }
+
     /// Reacts to a loss or a mark and returns whether the window was reduced.
     ///
     /// The reaction is `threshold = window = factor * window`, once per recovery period

@@ -28,10 +28,12 @@ impl<T: Copy + Ord, const N: usize> Sliding<T, N> {
         let passed = self.start.map_or(0, |start| {
             now.since(start).as_nanos().checked_div(interval.as_nanos()).unwrap_or(0)
         });
-        if self.start.is_none() || passed > 0 {
-            self.start = Some(now);
-        }
         let passed = usize::try_from(passed).unwrap_or(N).min(N);
+        // After a long silence, or after a change of the interval, a new interval begins now.
+        self.start = match (self.start, u32::try_from(passed)) {
+            (Some(start), Ok(n)) if passed < N => Some(start + interval.saturating_mul(n)),
+            _ => Some(now),
+        };
         self.intervals.rotate_right(passed % N.max(1));
         self.intervals[..passed].fill(None);
         let (least, most) = self.intervals[0].unwrap_or((value, value));
@@ -69,5 +71,11 @@ mod tests {
         assert_eq!(at(40, 8), (Some(7), Some(8)), "the first interval is over");
         assert_eq!(at(1_000, 6), (Some(6), Some(6)), "a long silence");
         assert_eq!(at(1_035, 2), (Some(2), Some(6)));
+        // Intervals end at multiples of 10 ms, whenever the values come.
+        let mut window = Sliding::<u64, 4>::default();
+        for now in (0..=57).step_by(19) {
+            window.record(Time::from_millis(now), ms(10), now);
+        }
+        assert_eq!(window.min(), Some(38), "values of 20 to 57 ms");
     }
 }

@@ -317,7 +317,7 @@ fn dual_oscillates_below_the_middle_of_its_delay_range() {
 }
 
 #[test]
-fn ledbat_keeps_its_target_waiting_and_ledbat_pp_empties_the_queue_at_times() {
+fn ledbat_fills_to_its_target_and_ledbat_pp_drains_at_times() {
     // Slow start ends with about twice the target in the queue, because its last doubling shows only
     // a round trip later. Then LEDBAT shrinks by less than a packet per round trip, and settles
     // where off_target is zero, at 100 ms of the 250 ms that fit.
@@ -395,7 +395,7 @@ fn packet_size_keeps_eight_packets_in_a_small_window() {
 }
 
 #[test]
-fn search_ends_slow_start_after_the_path_is_full_and_before_many_losses() {
+fn search_ends_slow_start_between_a_full_path_and_losses() {
     // Prediction: the path is full at 42 packets. SEARCH notices two round trips later, at about four
     // times that, and a queue of 250 ms holds 260 packets.
     let (plain, search) = (curve("reno", DEEP), curve("reno:search=on", DEEP));

@@ -38,7 +38,7 @@ fn fill(s: &mut Script, queued_ms: u64) {
 }
 
 #[test]
-fn ledbat_changes_the_window_in_proportion_to_the_distance_from_the_target() {
+fn ledbat_steps_are_proportional_to_the_distance_from_target() {
     for (queued, packets) in [(0, 1.0), (50, 0.5), (100, 0.0), (150, -0.5), (300, -2.0)] {
         let mut s = settled("ledbat");
         fill(&mut s, queued);
@@ -108,7 +108,7 @@ fn ledbat_pp_spends_a_tenth_of_the_time_in_slowdowns() {
 }
 
 #[test]
-fn ledbat_pp_does_not_slow_down_while_the_application_is_the_limit() {
+fn ledbat_pp_slows_down_only_after_two_busy_rounds() {
     let mut s = settled("ledbat-pp");
     s.app_limited = true;
     let before = s.window();
@@ -117,12 +117,42 @@ fn ledbat_pp_does_not_slow_down_while_the_application_is_the_limit() {
         assert_eq!(s.window(), before);
     }
     s.app_limited = false;
-    s.acks(2, 0);
-    assert_eq!(s.window(), 2 * MSS, "the slowdown is due");
+    s.acks(190, 0);
+    assert!(s.window() > before);
+    s.acks(20, 0);
+    assert_eq!(s.window(), 2 * MSS);
 }
 
 #[test]
-fn one_way_delays_do_not_contain_the_queue_on_the_way_back() {
+fn loss_in_a_slowdown_halves_the_size_to_restore() {
+    let mut s = settled("ledbat-pp");
+    while s.window() > 2 * MSS {
+        s.ack(0);
+    }
+    let size = s.controller.metrics().threshold.expect("a size to restore");
+    s.lose();
+    assert_eq!((s.window(), s.controller.metrics().threshold), (2 * MSS, Some(size / 2)));
+    s.now += Duration::from_secs(1);
+    s.acks(200, 0);
+    assert!(s.window() >= size / 2, "{} of {size} bytes", s.window());
+}
+
+#[test]
+fn spurious_loss_leaves_ledbat_pp_its_exit_from_slow_start() {
+    let mut s = Script::new("ledbat-pp");
+    s.acks(10, 0);
+    s.lose();
+    s.ack(0);
+    s.controller.on_spurious_congestion_event(s.now);
+    assert_eq!(s.controller.metrics().phase, Phase::SlowStart);
+    s.now += Duration::from_secs(1);
+    fill(&mut s, 46);
+    s.ack(46_000);
+    assert_ne!(s.controller.metrics().phase, Phase::SlowStart);
+}
+
+#[test]
+fn one_way_delays_lack_the_queue_on_the_way_back() {
     for controller in ["ledbat:target=60ms", "ledbat-pp:slowdowns=off"] {
         let growth = |signal: &str| {
             let mut s = settled(&format!("{controller},signal={signal}"));

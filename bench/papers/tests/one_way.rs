@@ -6,10 +6,11 @@
 //! `FATHOM_WRITE=1 cargo test --release -p fathom-papers --test one_way` writes the page's tables
 //! and figure.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fathom_experiments::study::{RunOptions, Study, StudyRun, StudyRunResult, run_study};
-use fathom_metrics::{Bounds, round};
+use fathom_metrics::{Bounds, Estimate, round};
 use fathom_report::{Axis, Figure, Series, standalone};
 
 mod common;
@@ -22,6 +23,8 @@ const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test 
 const AGAIN: &str = "repeat the runs: make one-way";
 const PAGE: &str = "docs/one-way-delay.md";
 const RESULTS: &str = "bench/results/one-way";
+
+const NAMED_PATHS: [&str; 5] = ["dsl", "cable", "wifi", "lte", "leo"];
 
 /// A study and its axes besides the controller.
 struct OneWay {
@@ -92,15 +95,37 @@ fn controllers(rows: &[Row]) -> Vec<(String, String)> {
 /// Returns a table with the paths across and the controllers down.
 fn by_path(upload: &str, column: &str, digits: usize) -> String {
     let rows = PATHS.rows();
-    let paths = ["dsl", "cable", "wifi", "lte", "leo"];
     let row = |(file, name): (String, String)| {
-        let cells = paths.map(|path| {
+        let cells = NAMED_PATHS.map(|path| {
             let key = [("path", path), ("upload", upload), ("controller", file.as_str())];
             cell(&rows, &key, column, digits)
         });
         named(name, cells)
     };
-    table(named("", paths.map(str::to_owned)), controllers(&rows).into_iter().map(row))
+    table(named("", NAMED_PATHS.map(str::to_owned)), controllers(&rows).into_iter().map(row))
+}
+
+/// Returns the differences of the download rates, one-way minus RTT, paired by seed.
+fn pairs(upload: &str) -> String {
+    let rows = PATHS.rows();
+    let rates = |path: &str, controller: &str| -> BTreeMap<String, f64> {
+        let key = [("path", path), ("upload", upload), ("controller", controller)];
+        let has = |row: &&Row| key.iter().all(|(name, value)| row[*name] == *value);
+        let rate = |row: &Row| (row["seed"].clone(), row["download_mbps"].parse().expect("a rate"));
+        rows.iter().filter(has).map(rate).collect()
+    };
+    let row = |controller: &str| {
+        let cells = NAMED_PATHS.map(|path| {
+            let [one_way, rtt] =
+                ["one-way", "RTT"].map(|signal| rates(path, &format!("{controller}; {signal}")));
+            let of = |(seed, rate): (&String, &f64)| rate - rtt[seed];
+            let differences: Vec<f64> = one_way.iter().map(of).collect();
+            format!("{:+.2}", Estimate::of(&differences).expect("pairs"))
+        });
+        named(controller, cells)
+    };
+    let controllers = ["Sync-TCP", "LEDBAT", "LEDBAT++", "Copa"];
+    table(named("", NAMED_PATHS.map(str::to_owned)), controllers.map(row))
 }
 
 /// Returns the download rate by the length of the queue on the way back.
@@ -110,14 +135,12 @@ fn figure() -> String {
     let curve = |(file, name): (String, String)| {
         let point = |queue: &String| {
             let key = [("up-queue", queue.as_str()), ("controller", file.as_str())];
-            // A packet of 1,420 bytes takes 1.136 ms at 10 Mbps.
-            let ms = queue.parse::<f64>().ok()? * 1.136;
-            Some((ms, estimate(&rows, &key, "download_mbps")?))
+            Some((queue.parse::<f64>().ok()?, estimate(&rows, &key, "download_mbps")?))
         };
         Series::of_estimates(name, queues.iter().filter_map(point))
     };
     let series = controllers(&rows).into_iter().map(curve).collect();
-    let x = Axis::logarithmic("queue on the way back in ms, if it is full");
+    let x = Axis::logarithmic("queue on the way back in packets");
     let y = Axis::linear("download rate in Mbps").within(Bounds::NOT_NEGATIVE);
     standalone(&Figure { x, y, series }).expect("curves")
 }
@@ -150,6 +173,8 @@ fn laboratory_still_has_the_one_way_results() {
 fn one_way_page_shows_the_results() {
     let tables = [
         ("with", by_path("CUBIC", "download_mbps", 2)),
+        ("pairs with", pairs("CUBIC")),
+        ("pairs without", pairs("none")),
         ("without", by_path("none", "download_mbps", 2)),
         ("queue with", by_path("CUBIC", "queue_packets", 0)),
         ("queue without", by_path("none", "queue_packets", 0)),

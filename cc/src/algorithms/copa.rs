@@ -13,16 +13,16 @@
 //! # Departures
 //! - **Pacing**: Copa paces at 2 W / RTTstanding. quinn does not honour a rate and paces by its own
 //!   rule, at 1.25 W per round trip.
-//! - **Base RTT**: RTTstanding is the smallest RTT of the path plus dq. The paper takes the smallest
-//!   RTT of half a round trip, which is the same unless the route changed within ten seconds.
 //! - **Losses and marks** do not change the window, as in the paper, except in competition. They end
 //!   slow start, and no growth counts until a packet sent afterwards is acknowledged.
 //! - **Velocity**: if a step goes against the direction of the window, the velocity is 1 at once, as
 //!   in the authors' code and in mvfst. In the paper, it is 1 only from the next round trip on. A
 //!   step never exceeds the acknowledged bytes, so the window at most doubles per round trip.
-//! - **Recovery**: the window does not change because of delay.
+//! - **Application-limited sender**: round trips in which the application was the limit change
+//!   neither the velocity nor 1 / delta, because they say nothing about the target.
 //! - **One-way delay** (`signal=one-way`, `signal=either`): the paper uses RTTs.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use crate::aimd::{Aimd, initial_window};
@@ -82,8 +82,8 @@ rule_options! {
     pub struct CopaConfig {
         /// target: 1/delta packets in the queue; smaller values give a higher rate and a longer queue
         delta: Ratio = "0.5" in Values::Fraction { min: Ratio::new(1, 100), max: Ratio::ONE },
-        /// whether to compete with flows that fill the queue: if the queue is never nearly empty
-        /// (detect), or never
+        /// compete with flows that fill the queue: if the queue is never nearly empty (detect), or
+        /// never
         compete: Compete,
         /// delay to use: RTT, one-way, or (either) RTT until the peer reports one-way delays
         signal: Signal = "rtt" in Values::Choice(Signal::NAMES),
@@ -133,6 +133,8 @@ struct Queue {
     standing: Sliding<OneWayDelay, 4>,
     /// Delays of the last four round trips.
     recent: Sliding<OneWayDelay, MAX_ROUNDS>,
+    /// RTTs of the last half of a round trip, whose smallest is RTTstanding.
+    rtts: Sliding<Duration, 4>,
     /// Queueing delay dq.
     queueing: Option<Duration>,
     /// Whether the newest delay is nearly that of an empty queue.
@@ -146,6 +148,7 @@ impl Queue {
             base: Sliding::default(),
             standing: Sliding::default(),
             recent: Sliding::default(),
+            rtts: Sliding::default(),
             queueing: None,
             nearly_empty: true,
         }
@@ -153,9 +156,10 @@ impl Queue {
 
     /// Records the delay of an ACK frame, if it has one.
     fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        self.rtts.record(acks.now, acks.rtt.smoothed / 8, acks.rtt.latest);
         let Some(sample) = self.delays.sample(acks) else { return };
         if sample.restarts {
-            *self = Self { delays: self.delays, ..Self::new(Signal::Either) };
+            *self = Self { delays: self.delays, rtts: self.rtts, ..Self::new(Signal::Either) };
         }
         let (now, smoothed, delay) = (acks.now, acks.rtt.smoothed, sample.delay);
         self.base.record(now, BASE_WINDOW / 10, delay);
@@ -245,6 +249,20 @@ impl Copa {
         f64::from(self.config.delta.den()) / f64::from(self.config.delta.num())
     }
 
+    /// Ends a round trip, after which the window has `window` bytes.
+    fn end_round(&mut self, window: u64, acks: &AckEvent<'_>) {
+        match window.cmp(&self.window_before) {
+            _ if acks.app_limited => self.velocity = Velocity::default(),
+            Ordering::Greater => self.velocity.on_round(Direction::Up),
+            Ordering::Less => self.velocity.on_round(Direction::Down),
+            Ordering::Equal => self.velocity = Velocity::default(),
+        }
+        self.window_before = window;
+        if !acks.app_limited {
+            self.choose_mode(acks);
+        }
+    }
+
     /// Chooses between the default mode and competition, at the end of a round trip.
     fn choose_mode(&mut self, acks: &AckEvent<'_>) {
         let since = acks.now.since(self.last_empty);
@@ -283,12 +301,9 @@ impl WindowRule for Copa {
             self.last_empty = acks.now;
         }
         let queueing = self.queue.queueing.unwrap_or_default();
-        let standing = acks.rtt.min.saturating_add(queueing);
+        let standing = self.queue.rtts.min().unwrap_or(acks.rtt.latest);
         if self.round.on_ack(acks) {
-            let up = window.window() > self.window_before;
-            self.velocity.on_round(if up { Direction::Up } else { Direction::Down });
-            self.window_before = window.window();
-            self.choose_mode(acks);
+            self.end_round(window.window(), acks);
         }
         let packets = window.window() as f64 / window.datagram() as f64;
         let below = below_target(packets, standing, self.packets, queueing);
@@ -296,7 +311,7 @@ impl WindowRule for Copa {
             window.grow_slow_start(acked);
         } else if window.in_slow_start() {
             window.end_slow_start();
-        } else if !window.in_recovery() {
+        } else {
             self.step(window, acks, if below { Direction::Up } else { Direction::Down }, acked);
         }
         let rate =
@@ -341,9 +356,10 @@ queue as with `compete=never`. The test for other flows looks at the flow's own 
 sometimes not nearly empty for five round trips. With `compete=never`, `copa` gets little beside a
 flow that fills the queue.
 
-Losses do not slow Copa down unless it competes. If a queue is too short for 1 / delta packets of
-each flow, Copa drops packets all the time. Do not use `copa` on the Internet without a limit for
-this case.",
+**Do not use `copa` on the Internet.** Losses do not slow Copa down unless it competes, and its window
+doubles with every round trip while nothing seems to wait. Behind a policer, in a queue that is too
+short for 1 / delta packets of each flow, or with a receiver that reports false delays, Copa
+therefore drops packets without limit.",
 };
 
 #[cfg(test)]
@@ -353,7 +369,7 @@ mod tests {
     #[test]
     fn target_is_a_number_of_packets_in_the_queue() {
         let ms = Duration::from_millis;
-        // Of 100 packets in 50 ms, 2 wait for 1 ms.
+        // 2 of 100 packets in 50 ms wait for 1 ms.
         assert!(below_target(100.0, ms(50), 2.0, ms(1)));
         assert!(!below_target(101.0, ms(50), 2.0, ms(1)));
         assert!(below_target(1e9, ms(50), 2.0, Duration::ZERO), "nothing waits");

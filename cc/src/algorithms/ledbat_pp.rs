@@ -14,13 +14,17 @@
 //! - **Base delay of the gain**: the smallest RTT of the path. The draft takes the base delay of
 //!   the last ten minutes, which is the same unless the route changed. A one-way delay of two
 //!   clocks has no absolute value.
-//! - **First slow start** doubles the window `gain` times as fast, as in the draft. It ends when the
-//!   queueing delay exceeds three quarters of the target. A loss or a mark ends it, too, and the
-//!   first slowdown follows in each case.
+//! - **Slow start** grows by the acknowledged bytes times the gain, also after a slowdown. The first
+//!   one ends when the queueing delay exceeds three quarters of the target. A loss or a mark ends
+//!   it, too, and the first slowdown follows in each case. The draft leaves open whether the gain
+//!   applies after slowdowns; it does in ns-3.
+//! - **Losses in a slowdown** halve the size that slow start restores. The draft does not mention
+//!   them. Without this rule, a packet from before the slowdown that is lost in it would leave a
+//!   window of two packets.
 //! - **Initial window**: that of RFC 9002 §7.2. The draft has two packets.
-//! - **Application-limited sender**: no slowdown begins, because such a sender leaves the queue
-//!   empty anyway.
-//! - **Recovery**: the window does not change because of delay, and no slowdown begins.
+//! - **Application-limited sender**: such a sender leaves the queue empty anyway. No slowdown begins
+//!   until it has had data for two round trips, and a slowdown counts as over.
+//! - **Recovery**: the window does not grow, and no slowdown begins.
 //! - **One-way delay** (`signal=one-way`, `signal=either`): the draft uses RTTs, because TCP has no
 //!   one-way delays on most systems.
 
@@ -30,23 +34,24 @@ use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Contract, Page};
 use crate::capabilities::Capabilities;
 use crate::controller::ControllerMetrics;
-use crate::event::AckEvent;
+use crate::event::{AckEvent, CongestionEvent};
 use crate::ledbat::{Control, Queue, TARGETS};
 use crate::options::Values;
+use crate::reno::LOSS_REDUCTION;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::signal::Signal;
 use crate::units::{Ratio, Time};
 
-/// Largest divisor of the gain (LEDBAT++ §4.2).
+/// Largest divisor of the gain (LEDBAT++ §4).
 pub const LARGEST_DIVISOR: u32 = 16;
-/// Share of the target above which the first slow start ends (LEDBAT++ §4.3).
+/// Share of the target above which the first slow start ends (LEDBAT++ §4).
 pub const SLOW_START_EXIT: f64 = 0.75;
-/// Round trips between the end of the first slow start and the first slowdown (LEDBAT++ §4.4).
+/// Round trips between the end of the first slow start and the first slowdown (LEDBAT++ §4).
 pub const ROUNDS_TO_FIRST_SLOWDOWN: u32 = 2;
-/// Round trips for which a slowdown keeps the window at two packets (LEDBAT++ §4.4).
+/// Round trips for which a slowdown keeps the window at two packets (LEDBAT++ §4).
 pub const SLOWDOWN_ROUNDS: u32 = 2;
-/// Time between two slowdowns, in durations of the last slowdown (LEDBAT++ §4.4). Slowdowns thus
+/// Time between two slowdowns, in durations of the last slowdown (LEDBAT++ §4). Slowdowns thus
 /// take at most a tenth of the time.
 pub const SLOWDOWN_INTERVAL: u32 = 9;
 
@@ -98,6 +103,7 @@ impl RuleConfig for LedbatPpConfig {
             queue: Queue::new(self.signal),
             control: Control::default(),
             state: State::FirstSlowStart,
+            size: 0,
             acked: 0,
         }
     }
@@ -117,14 +123,14 @@ impl RuleConfig for LedbatPpConfig {
 }
 
 /// Returns the divisor of the gain. The gain is 1 / min(16, ceil(2 target / base))
-/// (LEDBAT++ §4.2).
+/// (LEDBAT++ §4).
 pub fn gain_divisor(target: Duration, base: Duration) -> u32 {
     let divisor = target.saturating_mul(2).as_nanos().div_ceil(base.as_nanos().max(1));
     u32::try_from(divisor).unwrap_or(u32::MAX).clamp(1, LARGEST_DIVISOR)
 }
 
 /// Returns the change of a window per round trip, in packets: the gain below the target, and
-/// max(gain - W (delay / target - 1), -W / 2) above (LEDBAT++ §4.2).
+/// max(gain - W (delay / target - 1), -W / 2) above (LEDBAT++ §4).
 pub fn change_per_round(window: f64, gain: f64, target: Duration, queueing: Duration) -> f64 {
     let above = queueing.as_secs_f64() / target.as_secs_f64() - 1.0;
     if above <= 0.0 { gain } else { (gain - window * above).max(-window / 2.0) }
@@ -150,6 +156,8 @@ pub struct LedbatPp {
     queue: Queue,
     control: Control,
     state: State,
+    /// In a slowdown, the window in bytes that slow start restores.
+    size: u64,
     /// Acknowledged bytes of slow start that the divisor of the gain has left over.
     acked: u64,
 }
@@ -163,7 +171,14 @@ impl LedbatPp {
             State::FirstSlowStart if !window.in_slow_start() => {
                 State::Normal { until: now + rounds(ROUNDS_TO_FIRST_SLOWDOWN) }
             }
-            State::Normal { until } if now >= until && self.may_slow_down(window, acks) => {
+            State::Normal { until } if acks.app_limited => {
+                State::Normal { until: until.max(now + rounds(ROUNDS_TO_FIRST_SLOWDOWN)) }
+            }
+            State::Minimum { .. } | State::Restoring { .. } if acks.app_limited => {
+                State::Normal { until: now + rounds(SLOWDOWN_ROUNDS * SLOWDOWN_INTERVAL) }
+            }
+            State::Normal { until } if now >= until && self.may_slow_down(window) => {
+                self.size = window.window();
                 window.slow_down();
                 State::Minimum { began: now, until: now + rounds(SLOWDOWN_ROUNDS) }
             }
@@ -175,9 +190,8 @@ impl LedbatPp {
         };
     }
 
-    fn may_slow_down(&self, window: &Aimd, acks: &AckEvent<'_>) -> bool {
+    fn may_slow_down(&self, window: &Aimd) -> bool {
         self.config.slowdowns == Slowdowns::On
-            && !acks.app_limited
             && !window.in_recovery()
             && !window.in_slow_start()
     }
@@ -186,8 +200,7 @@ impl LedbatPp {
     fn adjust(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, queueing: Duration, acked: u64) {
         let target = self.config.target;
         let divisor = gain_divisor(target, acks.rtt.min);
-        let first = self.state == State::FirstSlowStart;
-        if first && window.in_slow_start() && queueing > target.mul_f64(SLOW_START_EXIT) {
+        if window.threshold().is_none() && queueing > target.mul_f64(SLOW_START_EXIT) {
             window.end_slow_start();
         }
         if window.in_slow_start() {
@@ -208,10 +221,18 @@ impl LedbatPp {
 impl WindowRule for LedbatPp {
     fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         let queueing = self.queue.on_ack(acks).unwrap_or_default();
-        if !window.in_recovery() && !matches!(self.state, State::Minimum { .. }) {
+        if !matches!(self.state, State::Minimum { .. }) {
             self.adjust(window, acks, queueing, acked);
         }
         self.alternate(window, acks);
+    }
+
+    fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
+        let slows_down = matches!(self.state, State::Minimum { .. } | State::Restoring { .. });
+        if window.on_congestion_event(event, LOSS_REDUCTION) && slows_down {
+            self.size = LOSS_REDUCTION.of(self.size);
+            window.restore_to(self.size);
+        }
     }
 
     /// Adds `queueing`: the queueing delay that is compared with the target.

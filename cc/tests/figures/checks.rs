@@ -256,7 +256,7 @@ pub fn ledbat_moves_by_a_packet_per_round(run: &Run) {
 }
 
 /// With a target of 20 ms, LEDBAT++ halves its window per round trip while 40 ms wait
-/// (LEDBAT++ §4.2), and spends a tenth of the time in slowdowns (LEDBAT++ §4.4).
+/// (LEDBAT++ §4), and spends a tenth of the time in slowdowns (LEDBAT++ §4).
 pub fn ledbat_pp_halves_and_slows_down(run: &Run) {
     let minimum = 2 * MSS;
     // The first slowdown begins two round trips after slow start, and lasts two.

@@ -13,9 +13,11 @@
 //! - **Initial window and minimum**: the RFC's INIT_CWND and MIN_CWND are two packets. Here, the
 //!   initial window is that of RFC 9002 §7.2, and the minimum is the same two packets.
 //! - **Application-limited sender**: the RFC limits the window to the bytes in flight plus one
-//!   packet, which also shrinks the window of a sender without data. Here, such a sender keeps its
-//!   window (RFC 9002 §7.8).
-//! - **Recovery**: the window does not change because of delay. The RFC does not mention recovery.
+//!   packet, which also shrinks the window of a sender without data. Here, the window of such a
+//!   sender does not grow (RFC 9002 §7.8), and shrinks only above the target.
+//! - **Recovery**: the window does not grow. The RFC does not mention recovery.
+//! - **Idle times**: after ten minutes without a delay, the base delay is forgotten. In the RFC's
+//!   pseudo-code, each minute is forgotten only when a later delay arrives.
 //! - **Frames without a delay** use the queueing delay of the last frame with one, because a
 //!   timestamp comes with only a part of the ACK frames in lean mode.
 //! - **Congestion timeout**: the RFC reduces the window to one packet if no ACK arrives for a
@@ -184,9 +186,6 @@ impl Control {
 impl WindowRule for Ledbat {
     fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         let queueing = self.queue.on_ack(acks).unwrap_or_default();
-        if window.in_recovery() {
-            return;
-        }
         let LedbatConfig { target, gain, .. } = self.config;
         if window.in_slow_start() && queueing > target.mul_f64(SLOW_START_EXIT) {
             window.end_slow_start();
@@ -209,7 +208,8 @@ queueing delay from the sender to the receiver near a target of 100 ms. While le
 waits, the window grows by at most one packet per round trip. While more waits, the window shrinks.
 A flow that fills the queue beyond the target therefore gets the whole link.",
     departures: "Slow start is Reno's, and ends when the queueing delay exceeds nine tenths of the
-target, as in libutp. The initial window is QUIC's. A sender without data keeps its window.",
+target, as in libutp. The initial window is QUIC's. The window of a sender without
+data does not grow, but is not reduced to the bytes in flight.",
     figure: "LEDBAT with a target of 20 ms and the scripted queue",
     to_see: "The target in this figure is 20 ms. The window grows by one packet per round trip while nothing
 waits, and shrinks by one packet per round trip while 40 ms wait. With the default target of 100 ms,
