@@ -69,7 +69,7 @@ overload: setup
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test overload
 
 # Runs downloads beside an upload by controllers on one-way delays and on RTTs, and writes
-# docs/one-way-delay.md; takes about 7 min of CPU time.
+# docs/one-way-delay.md; takes about 10 min of CPU time.
 one-way: setup
 	$(CARGO) test --release --locked -p fathom-papers --test one_way one_way_studies_run -- --ignored --nocapture
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test one_way

@@ -120,7 +120,7 @@ fn pairs(upload: &str) -> String {
                 ["one-way", "RTT"].map(|signal| rates(path, &format!("{controller}; {signal}")));
             let of = |(seed, rate): (&String, &f64)| rate - rtt[seed];
             let differences: Vec<f64> = one_way.iter().map(of).collect();
-            format!("{:+.2}", Estimate::of(&differences).expect("pairs"))
+            format!("{:.2}", Estimate::of(&differences).expect("pairs"))
         });
         named(controller, cells)
     };
