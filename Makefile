@@ -1,6 +1,6 @@
 # `make demo` builds Fathom and compares controllers; `make test` runs the tests. Both first install
 # what is missing. CONTRIBUTING.md describes every target.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp overload one-way
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp overload studies
 
 CARGO ?= cargo
 # A separate workspace in the same target directory, so that shared crates are built once.
@@ -68,11 +68,11 @@ overload: setup
 	python3 bench/overload/run.py
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test overload
 
-# Runs downloads beside an upload by controllers on one-way delays and on RTTs, and writes
-# docs/one-way-delay.md; takes about 10 min of CPU time.
-one-way: setup
-	$(CARGO) test --release --locked -p fathom-papers --test one_way one_way_studies_run -- --ignored --nocapture
-	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test one_way
+# Runs the studies behind docs/one-way-delay.md and docs/start-up.md, and writes these pages; takes
+# about 15 min of CPU time. STUDY=start-up selects one.
+studies: setup
+	$(CARGO) test --release --locked -p fathom-papers --test studies studies_run -- --ignored --nocapture
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test studies
 
 # Runs a study on a real Slurm, against an S3 server and as a Kubernetes job (docs/sweeps.md). Needs
 # root: installs Slurm, munge and Python packages.

@@ -191,9 +191,7 @@ impl LedbatPp {
     }
 
     fn may_slow_down(&self, window: &Aimd) -> bool {
-        self.config.slowdowns == Slowdowns::On
-            && !window.in_recovery()
-            && !window.in_slow_start()
+        self.config.slowdowns == Slowdowns::On && !window.in_recovery() && !window.in_slow_start()
     }
 
     /// Changes the window by delay. `acked` is the number of bytes that may count as growth.

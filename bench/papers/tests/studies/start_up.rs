@@ -1,0 +1,122 @@
+//! Ways to start a connection (`docs/start-up.md`).
+
+use fathom_metrics::{Estimate, round};
+
+use crate::common::{cell, named, table, values};
+use crate::{Measure, Page, Stored};
+
+const NAMED_PATHS: [&str; 7] = ["dsl", "cable", "fibre", "wifi", "lte", "leo", "geo"];
+const TRAFFIC: [&str; 4] = ["100 kB", "1 MB", "10 MB", "pages"];
+const BASELINE: &str = "slow start";
+
+pub(crate) const PAGE: Page = Page {
+    path: "docs/start-up.md",
+    studies: &[&STUDY],
+    tables: &[
+        ("ranking", ranking),
+        ("100 kB", || changes("100 kB")),
+        ("1 MB", || changes("1 MB")),
+        ("10 MB", || changes("10 MB")),
+        ("pages", || changes("pages")),
+        ("drops", drops),
+        ("times", times),
+    ],
+    figures: &[],
+};
+
+const MEASURES: &[Measure] = &[
+    ("mean_ms", |o| round(o.groups["responses"].times.as_ref().expect("responses").mean_ms, 3)),
+    ("drops_percent", |o| o.links["left-right"].drops_percent),
+    ("responses", |o| o.groups["responses"].responses as f64),
+];
+
+const STUDY: Stored = Stored {
+    name: "start-up",
+    folder: "start-up",
+    axes: &["path", "start", "traffic"],
+    measures: MEASURES,
+    checked: ("path", "dsl"),
+};
+
+/// Returns the names of the start-ups, the baseline first.
+fn starts() -> Vec<String> {
+    values(&STUDY.rows(), "start")
+}
+
+/// Returns the mean times of a start-up by path, traffic and seed.
+fn mean_ms(start: &str, path: &str, traffic: &str) -> Vec<(String, f64)> {
+    let key = [("start", start), ("path", path), ("traffic", traffic)];
+    let rows = STUDY.rows();
+    let has = |row: &&crate::Row| key.iter().all(|(name, value)| row[*name] == *value);
+    let time = |row: &crate::Row| (row["seed"].clone(), row["mean_ms"].parse().expect("a time"));
+    rows.iter().filter(has).map(time).collect()
+}
+
+/// Returns the change of the mean time against slow start in percent, seed by seed.
+fn change(start: &str, path: &str, traffic: &str) -> Vec<f64> {
+    let base = mean_ms(BASELINE, path, traffic);
+    let of = |(seed, ms): (String, f64)| {
+        let (_, before) = base.iter().find(|(other, _)| *other == seed).expect("the same seed");
+        100.0 * (ms / before - 1.0)
+    };
+    mean_ms(start, path, traffic).into_iter().map(of).collect()
+}
+
+fn without_baseline() -> impl Iterator<Item = String> {
+    starts().into_iter().filter(|start| start != BASELINE)
+}
+
+/// Returns the changes of one kind of traffic: start-ups down, paths across.
+fn changes(traffic: &str) -> String {
+    let row = |start: String| {
+        let cells = NAMED_PATHS.map(|path| {
+            format!("{:.1}", Estimate::of(&change(&start, path, traffic)).expect("seeds"))
+        });
+        named(start, cells)
+    };
+    table(named("", NAMED_PATHS.map(str::to_owned)), without_baseline().map(row))
+}
+
+/// Returns the mean change over all paths for each kind of traffic, and the worst change of a path.
+fn ranking() -> String {
+    let row = |start: String| {
+        let mut worst = f64::MIN;
+        let mut cells: Vec<String> = TRAFFIC
+            .into_iter()
+            .map(|traffic| {
+                let means = NAMED_PATHS.map(|path| {
+                    let change = Estimate::of(&change(&start, path, traffic)).expect("seeds");
+                    change.mean
+                });
+                worst = means.into_iter().fold(worst, f64::max);
+                format!("{:.1}", means.iter().sum::<f64>() / means.len() as f64)
+            })
+            .collect();
+        cells.push(format!("{worst:.1}"));
+        named(start, cells)
+    };
+    let head = named("", TRAFFIC.map(str::to_owned)).into_iter().chain(["worst path".to_owned()]);
+    table(head, without_baseline().map(row))
+}
+
+/// Returns the drops of downloads of 10 MB in percent.
+fn drops() -> String {
+    by_path("10 MB", "drops_percent", 2)
+}
+
+/// Returns the mean times of pages in ms.
+fn times() -> String {
+    by_path("pages", "mean_ms", 0)
+}
+
+fn by_path(traffic: &str, column: &str, digits: usize) -> String {
+    let rows = STUDY.rows();
+    let row = |start: String| {
+        let cells = NAMED_PATHS.map(|path| {
+            let key = [("start", start.as_str()), ("path", path), ("traffic", traffic)];
+            cell(&rows, &key, column, digits)
+        });
+        named(start, cells)
+    };
+    table(named("", NAMED_PATHS.map(str::to_owned)), starts().into_iter().map(row))
+}
