@@ -11,13 +11,16 @@ const BASELINE: &str = "slow start";
 
 pub(crate) const PAGE: Page = Page {
     path: "docs/start-up.md",
-    studies: &[&STUDY],
+    studies: &[&STUDY, &BESIDE],
     tables: &[
         ("ranking", ranking),
         ("100 kB", || changes("100 kB")),
         ("1 MB", || changes("1 MB")),
         ("10 MB", || changes("10 MB")),
         ("pages", || changes("pages")),
+        ("beside", || beside("mean_ms", 0)),
+        ("long", || beside("long_mbps", 2)),
+        ("drops beside", || beside("drops_percent", 2)),
         ("drops", drops),
         ("times", times),
     ],
@@ -37,6 +40,31 @@ const STUDY: Stored = Stored {
     measures: MEASURES,
     checked: ("path", "dsl"),
 };
+
+/// The same downloads of 1 MB beside a long download.
+const BESIDE: Stored = Stored {
+    name: "start-up-beside",
+    folder: "start-up",
+    axes: &["path", "start"],
+    measures: &[
+        ("mean_ms", |o| round(o.groups["responses"].times.as_ref().expect("responses").mean_ms, 3)),
+        ("long_mbps", |o| round(o.groups["long"].throughput_bps / 1e6, 4)),
+        ("drops_percent", |o| o.links["left-right"].drops_percent),
+    ],
+    checked: ("path", "lte"),
+};
+
+/// Returns a table of a measure beside the long download: start-ups down, paths across.
+fn beside(column: &str, digits: usize) -> String {
+    let rows = BESIDE.rows();
+    let paths = ["dsl", "lte", "geo"];
+    let row = |start: String| {
+        let cells = paths
+            .map(|path| cell(&rows, &[("start", start.as_str()), ("path", path)], column, digits));
+        named(start, cells)
+    };
+    table(named("", paths.map(str::to_owned)), starts().into_iter().map(row))
+}
 
 /// Returns the names of the start-ups, the baseline first.
 fn starts() -> Vec<String> {
