@@ -26,6 +26,8 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("RFC 5681", "4.1", "Restarting Idle Connections"),
     ("RFC 6298", "2", "The Basic Algorithm"),
     ("RFC 6817", "2.4.2", "A More Detailed Description (of the sender)"),
+    ("RFC 8257", "3.3", "Processing Echoed Congestion Indications on the Sender"),
+    ("RFC 8257", "5", "Deployment Issues"),
     ("RFC 9000", "9.4", "Loss Detection and Congestion Control (on a new path)"),
     ("RFC 9000", "13.4.2", "ECN Validation"),
     ("RFC 9000", "18.2", "Transport Parameter Definitions (max_ack_delay)"),

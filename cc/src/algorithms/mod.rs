@@ -27,5 +27,6 @@ algorithms! {
     ledbat,
     ledbat_pp,
     copa,
+    dctcp,
     packet_size,
 }

@@ -94,6 +94,7 @@ const FIGURES: &[Figure] = &[
         check: checks::gentle_is_reno_while_the_rtt_rises,
         ..PLAIN
     },
+    Figure { name: "dctcp", check: checks::reno_grows_whatever_the_queue_does, ..PLAIN },
     Figure { name: "copa", check: checks::copa_turns_and_competes, ..PLAIN },
     // The scripted queueing delay of 40 ms is twice this target.
     Figure {
