@@ -119,6 +119,27 @@ fn run_selected_by_fingerprint_is_executed_in_any_array_task() {
     assert!(done.len() == 1 && done[0].starts_with(fingerprint), "{lines}");
 }
 
+#[test]
+fn runs_that_another_process_executes_cause_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = run(command(&["plan", "runs"], folder.path()).arg("--json"));
+    let listed: Vec<serde_json::Value> = serde_json::from_slice(&out.stdout).expect("JSON");
+    let results = folder.path().join("study");
+    std::fs::create_dir_all(&results).expect("a folder");
+    let report = serde_json::json!({
+        "process": "other-7",
+        "fingerprints": [listed[3]["fingerprint"], listed[4]["fingerprint"]],
+    });
+    let file = results.join("other-7-0123456789abcdef.running");
+    std::fs::write(file, report.to_string()).expect("written");
+    let (_, said) = whole(folder.path());
+    assert!(
+        said.contains("warning: process other-7 is executing 2 of these runs")
+            && said.contains("--part 1/2"),
+        "{said}"
+    );
+}
+
 #[cfg(unix)]
 #[test]
 fn sigterm_keeps_finished_runs_of_a_study() {

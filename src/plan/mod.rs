@@ -269,10 +269,33 @@ pub(crate) fn execute(
         ..RunOptions::default()
     };
     signals::end_saying("interrupted; finished runs are stored, and the same command continues");
+    warn_of_other_processes(runs, results);
     let watcher = Watcher::new(std::io::stderr().is_terminal());
     let outcome = study::run_study(runs, &store, &|event| watcher.on_event(event));
     watcher.finish();
     outcome
+}
+
+/// Warns if another process is executing some of the runs, because both would execute them. Ignores
+/// errors in reading the location, which the execution then reports.
+fn warn_of_other_processes(runs: &[study::StudyRun], results: &Location) {
+    let states = study::status(runs, results).unwrap_or_default();
+    let others: Vec<&String> = states
+        .iter()
+        .filter_map(|state| match state {
+            study::RunState::Running(process) => Some(process),
+            _ => None,
+        })
+        .collect();
+    if let Some(process) = others.first() {
+        output::say(format!(
+            "warning: process {} is executing {} of these runs, and this process executes all of \
+             them, too; to divide runs among processes, use 'fathom plan run' with --part 1/2 and \
+             --part 2/2",
+            output::plain(process),
+            others.len()
+        ));
+    }
 }
 
 /// Converts the error of a study to a failure of the command.
