@@ -30,6 +30,7 @@ use crate::algorithm::{Algorithm, Contract, Page};
 use crate::capabilities::Capabilities;
 use crate::controller::{ControllerMetrics, Pacing};
 use crate::event::{AckEvent, CongestionEvent};
+use crate::ledbat::WholeBytes;
 use crate::options::{Values, option_values};
 use crate::round::RoundTrip;
 use crate::rule::rule_options;
@@ -101,10 +102,10 @@ impl RuleConfig for CopaConfig {
             round: RoundTrip::default(),
             window_before: window.window(),
             velocity: Velocity::default(),
-            packets: f64::from(self.delta.den()) / f64::from(self.delta.num()),
+            packets: self.packets(),
             last_empty: now,
             lost: false,
-            fraction: 0.0,
+            steps: WholeBytes::default(),
             pacing: Pacing::Window,
         }
     }
@@ -120,6 +121,13 @@ impl RuleConfig for CopaConfig {
     fn hint(&self) -> &'static str {
         "negotiate a timestamp extension with the peer, or run on round-trip times with \
          copa:signal=rtt"
+    }
+}
+
+impl CopaConfig {
+    /// Returns 1 / delta without competition.
+    fn packets(&self) -> f64 {
+        f64::from(self.delta.den()) / f64::from(self.delta.num())
     }
 }
 
@@ -232,8 +240,7 @@ pub struct Copa {
     last_empty: Time,
     /// Whether packets were lost in this round trip.
     lost: bool,
-    /// Fraction of a byte that steps have left over.
-    fraction: f64,
+    steps: WholeBytes,
     pacing: Pacing,
 }
 
@@ -244,11 +251,6 @@ pub fn below_target(window: f64, rtt: Duration, packets: f64, queueing: Duration
 }
 
 impl Copa {
-    /// Returns 1 / delta without competition.
-    fn default_packets(&self) -> f64 {
-        f64::from(self.config.delta.den()) / f64::from(self.config.delta.num())
-    }
-
     /// Ends a round trip, after which the window has `window` bytes.
     fn end_round(&mut self, window: u64, acks: &AckEvent<'_>) {
         match window.cmp(&self.window_before) {
@@ -269,9 +271,9 @@ impl Copa {
         let competes = self.config.compete == Compete::Detect
             && since > acks.rtt.smoothed.saturating_mul(ROUNDS_TO_COMPETE);
         self.packets = match (competes, self.lost) {
-            (false, _) => self.default_packets(),
+            (false, _) => self.config.packets(),
             (true, false) => self.packets + 1.0,
-            (true, true) => (self.packets / 2.0).max(self.default_packets()),
+            (true, true) => (self.packets / 2.0).max(self.config.packets()),
         };
         self.lost = false;
     }
@@ -284,12 +286,11 @@ impl Copa {
             Direction::Down => (acks.bytes(), -1.0),
         };
         let share = size * self.packets * window.datagram() as f64 / window.window() as f64;
-        let sum = self.fraction + sign * share.min(1.0) * bytes as f64;
-        self.fraction = sum.fract();
-        if sum < 0.0 {
-            window.lower_by((sum as i64).unsigned_abs());
+        let change = self.steps.add(sign * share.min(1.0) * bytes as f64);
+        if change < 0 {
+            window.lower_by(change.unsigned_abs());
         } else {
-            window.grow_by(sum as u64);
+            window.grow_by(change.unsigned_abs());
         }
     }
 }

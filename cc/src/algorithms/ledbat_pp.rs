@@ -103,7 +103,6 @@ impl RuleConfig for LedbatPpConfig {
             queue: Queue::new(self.signal),
             control: Control::default(),
             state: State::FirstSlowStart,
-            size: 0,
             acked: 0,
         }
     }
@@ -156,8 +155,6 @@ pub struct LedbatPp {
     queue: Queue,
     control: Control,
     state: State,
-    /// In a slowdown, the window in bytes that slow start restores.
-    size: u64,
     /// Acknowledged bytes of slow start that the divisor of the gain has left over.
     acked: u64,
 }
@@ -178,7 +175,6 @@ impl LedbatPp {
                 State::Normal { until: now + rounds(SLOWDOWN_ROUNDS * SLOWDOWN_INTERVAL) }
             }
             State::Normal { until } if now >= until && self.may_slow_down(window) => {
-                self.size = window.window();
                 window.slow_down();
                 State::Minimum { began: now, until: now + rounds(SLOWDOWN_ROUNDS) }
             }
@@ -227,9 +223,11 @@ impl WindowRule for LedbatPp {
 
     fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
         let slows_down = matches!(self.state, State::Minimum { .. } | State::Restoring { .. });
-        if window.on_congestion_event(event, LOSS_REDUCTION) && slows_down {
-            self.size = LOSS_REDUCTION.of(self.size);
-            window.restore_to(self.size);
+        // In a slowdown, the threshold is the window that slow start restores.
+        let size = window.threshold().filter(|_| slows_down);
+        let reduced = window.on_congestion_event(event, LOSS_REDUCTION);
+        if let Some(size) = size.filter(|_| reduced) {
+            window.restore_to(LOSS_REDUCTION.of(size));
         }
     }
 
