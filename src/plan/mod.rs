@@ -279,14 +279,7 @@ pub(crate) fn execute(
 /// Warns if another process is executing some of the runs, because both would execute them. Ignores
 /// errors in reading the location, which the execution then reports.
 fn warn_of_other_processes(runs: &[study::StudyRun], results: &Location) {
-    let states = study::status(runs, results).unwrap_or_default();
-    let others: Vec<&String> = states
-        .iter()
-        .filter_map(|state| match state {
-            study::RunState::Running(process) => Some(process),
-            _ => None,
-        })
-        .collect();
+    let others = study::executing(runs, results).unwrap_or_default();
     if let Some(process) = others.first() {
         output::say(format!(
             "warning: process {} is executing {} of these runs, and this process executes all of \

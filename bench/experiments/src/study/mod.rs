@@ -45,7 +45,7 @@ pub(crate) use read::check_seeds;
 pub use read::{Axis, MOST_SEEDS, Study};
 pub use report::{AxisScale, Document, ReportSpec, dataset, headline, html};
 pub use shipped::{shipped, shipped_studies};
-pub use status::{RunState, status};
+pub use status::{RunState, executing, status};
 pub use store::Location;
 pub use study_run::{Part, RunFilter, StudyRun, StudyRunResult, only, part};
 pub use table::table;

@@ -70,3 +70,15 @@ pub fn status(runs: &[StudyRun], results: &Location) -> Result<Vec<RunState>, St
     };
     read().map_err(|error| StudyError::Store { location: results.clone(), error })
 }
+
+/// Returns the processes that are executing some of these runs, one for each such run. Reads only
+/// the reports of processes, no results.
+///
+/// # Errors
+/// Returns the errors of [`status`].
+pub fn executing(runs: &[StudyRun], results: &Location) -> Result<Vec<String>, StudyError> {
+    let reports = Store::read_only(results).and_then(|store| store.reports(runs));
+    let reports =
+        reports.map_err(|error| StudyError::Store { location: results.clone(), error })?;
+    Ok(reports.running.into_values().collect())
+}
