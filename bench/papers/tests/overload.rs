@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 mod common;
 
 use common::{
-    Row, cell, csv_rows, estimate, is_or_becomes, named, root, table, text, values, with_tables,
+    Row, by_seed, cell, csv_rows, estimate, is_or_becomes, named, root, table, text, values,
+    with_tables,
 };
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test overload";
@@ -142,11 +143,9 @@ fn pairs() -> String {
     let rows = rows("loads");
     let loads = values(&rows, "load");
     let difference = |stack: &str, load: &str| {
-        let of = |rule: &str| -> BTreeMap<&str, f64> {
+        let of = |rule: &str| {
             let key = [("sender", stack), ("probes", rule), ("load", load)];
-            let has = |row: &&Row| key.iter().all(|(name, value)| row[*name] == *value);
-            let drops = |row: &Row| row["drops_percent"].parse().expect("a number");
-            rows.iter().filter(has).map(|row| (row["seed"].as_str(), drops(row))).collect()
+            by_seed(&rows, &key, "drops_percent")
         };
         let (stock, one) = (of("stock"), of("1"));
         let both: Vec<f64> =

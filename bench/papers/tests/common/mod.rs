@@ -84,6 +84,13 @@ pub(crate) fn estimate(rows: &[Row], key: &[(&str, &str)], column: &str) -> Opti
     (!values.is_empty()).then(|| Estimate::of(&values).expect("numbers"))
 }
 
+/// Returns the values of a column over the rows with these values, by seed.
+pub(crate) fn by_seed(rows: &[Row], key: &[(&str, &str)], column: &str) -> BTreeMap<String, f64> {
+    let has = |row: &&Row| key.iter().all(|(name, value)| row[*name] == *value);
+    let value = |row: &Row| (row["seed"].clone(), row[column].parse().expect("a number"));
+    rows.iter().filter(has).map(value).collect()
+}
+
 /// Returns a cell of a table.
 pub(crate) fn cell(rows: &[Row], key: &[(&str, &str)], column: &str, digits: usize) -> String {
     estimate(rows, key, column).map_or_else(|| "-".to_owned(), |e| format!("{e:.digits$}"))

@@ -1,11 +1,9 @@
-//! What one-way delays are worth (`docs/one-way-delay.md`).
-
-use std::collections::BTreeMap;
+//! The study of what one-way delays are worth (`docs/one-way-delay.md`).
 
 use fathom_metrics::{Bounds, Estimate, round};
 use fathom_report::{Axis, Figure, Series, standalone};
 
-use crate::common::{Row, cell, estimate, named, table, values};
+use crate::common::{Row, by_seed, cell, estimate, named, table, values};
 use crate::{Measure, Page, Stored};
 
 const NAMED_PATHS: [&str; 5] = ["dsl", "cable", "wifi", "lte", "leo"];
@@ -69,11 +67,9 @@ fn by_path(upload: &str, column: &str, digits: usize) -> String {
 /// Returns the differences of the download rates, one-way minus RTT, paired by seed.
 fn pairs(upload: &str) -> String {
     let rows = PATHS.rows();
-    let rates = |path: &str, controller: &str| -> BTreeMap<String, f64> {
+    let rates = |path: &str, controller: &str| {
         let key = [("path", path), ("upload", upload), ("controller", controller)];
-        let has = |row: &&Row| key.iter().all(|(name, value)| row[*name] == *value);
-        let rate = |row: &Row| (row["seed"].clone(), row["download_mbps"].parse().expect("a rate"));
-        rows.iter().filter(has).map(rate).collect()
+        by_seed(&rows, &key, "download_mbps")
     };
     let row = |controller: &str| {
         let cells = NAMED_PATHS.map(|path| {

@@ -2,7 +2,7 @@
 
 use fathom_metrics::{Estimate, round};
 
-use crate::common::{cell, named, table, values};
+use crate::common::{Row, by_seed, cell, named, table, values};
 use crate::{Measure, Page, Stored};
 
 const NAMED_PATHS: [&str; 7] = ["dsl", "cable", "fibre", "wifi", "lte", "leo", "geo"];
@@ -71,23 +71,15 @@ fn starts() -> Vec<String> {
     values(&STUDY.rows(), "start")
 }
 
-/// Returns the mean times of a start-up by path, traffic and seed.
-fn mean_ms(start: &str, path: &str, traffic: &str) -> Vec<(String, f64)> {
-    let key = [("start", start), ("path", path), ("traffic", traffic)];
-    let rows = STUDY.rows();
-    let has = |row: &&crate::Row| key.iter().all(|(name, value)| row[*name] == *value);
-    let time = |row: &crate::Row| (row["seed"].clone(), row["mean_ms"].parse().expect("a time"));
-    rows.iter().filter(has).map(time).collect()
-}
-
-/// Returns the change of the mean time against slow start in percent, seed by seed.
-fn change(start: &str, path: &str, traffic: &str) -> Vec<f64> {
-    let base = mean_ms(BASELINE, path, traffic);
-    let of = |(seed, ms): (String, f64)| {
-        let (_, before) = base.iter().find(|(other, _)| *other == seed).expect("the same seed");
-        100.0 * (ms / before - 1.0)
+/// Returns the change of the mean time against slow start in percent, paired by seed.
+fn change(rows: &[Row], start: &str, path: &str, traffic: &str) -> Estimate {
+    let times = |start: &str| {
+        by_seed(rows, &[("start", start), ("path", path), ("traffic", traffic)], "mean_ms")
     };
-    mean_ms(start, path, traffic).into_iter().map(of).collect()
+    let base = times(BASELINE);
+    let of = |(seed, ms): (String, f64)| 100.0 * (ms / base[&seed] - 1.0);
+    let changes: Vec<f64> = times(start).into_iter().map(of).collect();
+    Estimate::of(&changes).expect("seeds")
 }
 
 fn without_baseline() -> impl Iterator<Item = String> {
@@ -96,10 +88,9 @@ fn without_baseline() -> impl Iterator<Item = String> {
 
 /// Returns the changes of one kind of traffic: start-ups down, paths across.
 fn changes(traffic: &str) -> String {
+    let rows = STUDY.rows();
     let row = |start: String| {
-        let cells = NAMED_PATHS.map(|path| {
-            format!("{:.1}", Estimate::of(&change(&start, path, traffic)).expect("seeds"))
-        });
+        let cells = NAMED_PATHS.map(|path| format!("{:.1}", change(&rows, &start, path, traffic)));
         named(start, cells)
     };
     table(named("", NAMED_PATHS.map(str::to_owned)), without_baseline().map(row))
@@ -107,15 +98,13 @@ fn changes(traffic: &str) -> String {
 
 /// Returns the mean change over all paths for each kind of traffic, and the worst change of a path.
 fn ranking() -> String {
+    let rows = STUDY.rows();
     let row = |start: String| {
         let mut worst = f64::MIN;
         let mut cells: Vec<String> = TRAFFIC
             .into_iter()
             .map(|traffic| {
-                let means = NAMED_PATHS.map(|path| {
-                    let change = Estimate::of(&change(&start, path, traffic)).expect("seeds");
-                    change.mean
-                });
+                let means = NAMED_PATHS.map(|path| change(&rows, &start, path, traffic).mean);
                 worst = means.into_iter().fold(worst, f64::max);
                 format!("{:.1}", means.iter().sum::<f64>() / means.len() as f64)
             })
