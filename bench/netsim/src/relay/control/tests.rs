@@ -14,10 +14,11 @@ fn relay(options: &[(&str, &str)]) -> Relay {
         *spec.field(name).unwrap() = Some((*value).to_owned());
     }
     let path = spec.check().unwrap();
-    let server = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Bound until the relay has its own port, which would otherwise sometimes be the same.
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let bound = Relay::bind(
         "127.0.0.1:0".parse().unwrap(),
-        server,
+        server.local_addr().unwrap(),
         RelaySpec { down: path.down, up: path.up, events: Vec::new(), seed: 1 },
     );
     bound.unwrap().controlled(&spec, mpsc::channel().1)

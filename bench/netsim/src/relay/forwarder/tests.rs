@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
@@ -210,6 +211,26 @@ fn relay_reports_an_address_in_use() {
     assert!(error.contains(&at.to_string()) && error.contains("free port"), "{error}");
 }
 
+/// Binds a relay at a free port, to the port that `to_port` makes of it. Another process may take the
+/// port first: then the next free one is tried.
+fn bind_on_one_port(
+    listen: &str,
+    to: &str,
+    to_port: impl Fn(u16) -> u16,
+) -> Result<Relay, RelayError> {
+    let at = |ip: &str, port| format!("{ip}:{port}").parse().unwrap();
+    let bind = |_| {
+        let free = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+        Relay::bind(at(listen, free), at(to, to_port(free)), RelaySpec::default())
+    };
+    (0..100)
+        .map(bind)
+        .find(|bound| {
+            !matches!(bound, Err(RelayError::Listen(_, e)) if e.kind() == ErrorKind::AddrInUse)
+        })
+        .expect("a free port")
+}
+
 #[test]
 fn relay_to_its_own_address_is_refused() {
     for (listen, to) in [
@@ -220,16 +241,11 @@ fn relay_to_its_own_address_is_refused() {
         ("0.0.0.0", "0.0.0.0"),
         ("127.0.0.1", "[::ffff:127.0.0.1]"),
     ] {
-        let free = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
-        let [listen, to] = [listen, to].map(|ip| format!("{ip}:{free}").parse().unwrap());
-        let error = Relay::bind(listen, to, RelaySpec::default()).unwrap_err();
+        let error = bind_on_one_port(listen, to, |port| port).unwrap_err();
         assert!(matches!(error, RelayError::Itself(_)), "{listen} to {to}: {error}");
         // A relay to another port or another host makes no loop and is accepted.
-        let other = |ip: &str, port| {
-            Relay::bind(listen, format!("{ip}:{port}").parse().unwrap(), RelaySpec::default())
-        };
-        drop(other("127.0.0.1", free ^ 1).unwrap());
-        drop(other("192.0.2.1", free).unwrap());
+        drop(bind_on_one_port(listen, "127.0.0.1", |port| port ^ 1).unwrap());
+        drop(bind_on_one_port(listen, "192.0.2.1", |port| port).unwrap());
     }
     // Each server is checked against every entrance.
     let first = Relay::bind(
