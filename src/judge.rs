@@ -1,4 +1,5 @@
-//! `fathom judge`: judges a controller by the criteria of RFC 9743.
+//! `fathom judge`: judges a controller by the criteria of RFC 9743, or by the test cases of another
+//! document.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use fathom_cc::catalogue;
 use fathom_experiments::study::{self, MOST_SEEDS, StudyError};
 use fathom_judge::{
-    Battery, Depth, JudgePlan, Scorecard, Settings, Verdict, changes, cpu_per_ack, report,
+    Battery, Depth, Direction, JudgePlan, Profile, Scorecard, Settings, Test, Verdict, changes, cpu_per_ack, report,
     scorecard,
 };
 use fathom_netsim::backend::Backend;
@@ -22,8 +23,8 @@ use crate::{Failure, numbers, output};
 /// share the runs of the references.
 const FOLDER: &str = "judge";
 
-/// Judge a congestion controller by the criteria of RFC 9743, and print its scorecard: a verdict
-/// for each criterion, with the reason.
+/// Judge a congestion controller by the criteria of RFC 9743, or by the test cases of the BBR draft
+/// (--profile bbr), and print its scorecard: a verdict for each criterion, with the reason.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom judge vegas
@@ -31,6 +32,7 @@ const FOLDER: &str = "judge";
   fathom judge cubic --full --json cubic.json
   fathom judge vegas --only 5.2.1 --only 7.1 --seeds 10
   fathom judge mine --baseline last-release.json --junit judge.xml
+  fathom judge native:bbr --profile bbr --report bbr.html
 
 A check passes if the whole 95 % interval over the seeds is within its
 threshold, fails if the whole interval is outside, and is undecided otherwise. A
@@ -44,13 +46,18 @@ To judge your own controller, create it with 'fathom new-controller NAME', and r
 this command with the program in the new folder.
 
 Exit codes: 0: no criterion failed (the output names undecided criteria); 1: a
-criterion failed, or a check became worse than in --baseline; 2: invalid input;
-130: interrupted.")]
+criterion failed, or with --strict is undecided; 2: invalid input; 130:
+interrupted. With --baseline, only checks that became worse cause exit code 1: they
+fail now and did not fail in the baseline.")]
 pub(crate) struct Args {
     /// Controller to judge: one of 'fathom controllers' with its options, or a native controller of
     /// the stack, such as native:bbr.
     #[arg(required_unless_present_any = ["thresholds", "criteria"])]
     controller: Option<String>,
+    /// Document whose criteria are tested: rfc9743, or bbr for the test cases in the appendix of
+    /// draft-ietf-ccwg-bbr.
+    #[arg(long, value_name = "PROFILE", default_value_t)]
+    profile: Profile,
     /// Controllers with which the judged controller is compared; the first is the reference.
     #[arg(long, value_name = "LIST", default_value = "cubic,reno")]
     against: String,
@@ -66,7 +73,7 @@ pub(crate) struct Args {
     /// Number of seeds of each combination, instead of three or ten.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
     seeds: Option<u64>,
-    /// Judge only one criterion of RFC 9743 (7.8), the criteria below a section (5.1, '5.2.*') or
+    /// Judge only one criterion (7.8), the criteria below a section (5.1, '5.2.*') or
     /// one test (5.2.1/one-to-one). May be given several times.
     #[arg(long, value_name = "SECTION")]
     only: Vec<String>,
@@ -82,9 +89,13 @@ pub(crate) struct Args {
     /// 1.
     #[arg(long, value_name = "X", value_parser = numbers::scale, default_value_t = 1.0)]
     scale: f64,
-    /// Older scorecard: report which checks have become better or worse since.
+    /// Older scorecard of the same controller: report which checks have become better or worse
+    /// since. Checks that failed in it do not affect the exit code.
     #[arg(long, value_name = "OLD.json")]
     baseline: Option<PathBuf>,
+    /// Exit with code 1 also if a criterion is undecided.
+    #[arg(long, conflicts_with = "baseline")]
+    strict: bool,
     /// Also measure the CPU time per ACK frame and compare it with the reference's. The time
     /// depends on the machine, so the scorecard includes it only on request.
     #[arg(long)]
@@ -114,7 +125,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let battery = Battery::shipped();
+    let battery = Battery::shipped(args.profile);
     let Some(controller) = &args.controller else {
         return output::print(&if args.thresholds {
             thresholds(&battery)
@@ -152,22 +163,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Err(why) => output::say(format!("--cpu: not applicable: {why}")),
         }
     }
-    let changed = old.as_ref().map(|old| changes(old, &card));
+    let changed = old.as_ref().map(|old| changes(old, &card)).transpose();
+    let changed = changed.map_err(|e| Failure::input(format!("--baseline: {e}")))?;
     output::first_failure([
         text.print(&report::text(&card, changed.as_deref())),
         args.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &card)),
         args.junit.as_deref().map_or(Ok(()), |file| output::write(file, &report::junit(&card))),
         output::write_report(args.report.as_deref(), || report::html(&card, changed.as_deref())),
     ])?;
-    let worse = changed.iter().flatten().filter(|change| change.worse).count();
-    if worse > 0 {
-        return Err(Failure::run(format!("{worse} checks became worse than in the baseline")));
-    }
     if card.cpu.as_ref().is_some_and(|cpu| cpu.verdict == Verdict::Fail) {
         return Err(Failure::run("the CPU time per ACK frame is above its threshold"));
     }
+    if let Some(changed) = changed {
+        let worse = changed.iter().filter(|change| change.direction == Direction::Worse).count();
+        return match worse {
+            0 => Ok(()),
+            _ => Err(Failure::run(format!("{worse} checks became worse than in the baseline"))),
+        };
+    }
     match (card.verdict(), card.counts.failed) {
         (Verdict::Fail, failed) => Err(Failure::run(format!("{failed} criteria failed"))),
+        _ if args.strict && card.counts.not_decided > 0 => Err(Failure::run(format!(
+            "{} criteria are undecided; judge with more --seeds",
+            card.counts.not_decided
+        ))),
         _ => {
             // Exit code 0 does not mean that every criterion passed.
             card.undecided_must().into_iter().for_each(output::say);
@@ -203,6 +222,7 @@ fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorec
         vec!["judge".into(), controller.into(), format!("--{}", depth.name()).into()];
     let mut give =
         |name: &str, value: &dyn std::fmt::Display| words.push(format!("--{name}={value}").into());
+    give("profile", &plan.battery.profile);
     give("against", &against.join(","));
     give("stack", stack);
     give("backend", backend);
@@ -235,13 +255,22 @@ pub(crate) fn read_scorecard(of: &str, file: &Path) -> Result<Scorecard, Failure
     Scorecard::from_json(&text).map_err(|e| Failure::input(format!("{of} '{name}': {e}")))
 }
 
+/// Lists the thresholds, each with its reason and the tests that use it.
 fn thresholds(battery: &Battery) -> String {
     let one = |(name, threshold): (&String, &fathom_judge::Threshold)| {
-        format!("{name}: {}\n  {}\n", threshold.text(), threshold.reason)
+        let uses = |test: &&Test| test.checks.iter().any(|check| check.threshold == *name);
+        let tests: Vec<String> = battery
+            .criteria
+            .iter()
+            .flat_map(|c| c.tests.iter().filter(uses).map(|t| format!("{}/{}", c.section, t.name)))
+            .collect();
+        let tests = if tests.is_empty() { "--cpu".to_owned() } else { tests.join(", ") };
+        format!("{name}: {}\n  {}\n  used by {tests}\n", threshold.text(), threshold.reason)
     };
     battery.thresholds.iter().map(one).collect()
 }
 
+/// Lists the criteria, each with its tests and their checks.
 fn criteria(battery: &Battery) -> String {
     let mut text = String::new();
     for criterion in &battery.criteria {
@@ -254,6 +283,10 @@ fn criteria(battery: &Battery) -> String {
         );
         for test in &criterion.tests {
             text += &format!("  {}: {}\n", test.name, test.says);
+            for check in &test.checks {
+                let threshold = &battery.thresholds[&check.threshold];
+                text += &format!("    {}: {}\n", check.text(), threshold.text());
+            }
         }
         if let Some(why) = &criterion.not_applicable {
             text += &format!("  not applicable: {why}\n");

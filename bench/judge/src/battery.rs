@@ -4,36 +4,38 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_cc::Invalid;
 use fathom_metrics::Bounds;
-use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 
 use crate::measure::Quantity;
+use crate::profile::Profile;
 
-static CRITERIA: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/criteria");
+/// Thresholds that every profile has.
 const THRESHOLDS: &str = include_str!("../thresholds.toml");
 /// Name of the threshold of CPU time per ACK frame, which no criterion uses.
 pub(crate) const CPU_PER_ACK: &str = "cpu-per-ack";
 
-/// All criteria, in the order of RFC 9743's sections, and the thresholds.
+/// All criteria of a profile, in the order of its document, and the thresholds.
 #[derive(Clone, Debug)]
 pub struct Battery {
-    /// Criteria in the order of the RFC's sections.
+    /// Document from which the criteria come.
+    pub profile: Profile,
+    /// Criteria in the order of the document.
     pub criteria: Vec<Criterion>,
     /// Thresholds by name.
     pub thresholds: BTreeMap<String, Threshold>,
 }
 
-/// A criterion of RFC 9743.
+/// A criterion of RFC 9743, or a test case of another document.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Criterion {
-    /// Section number: `5.1.2`.
+    /// Section number, such as `5.1.2`, or the number of the test case.
     pub section: String,
     /// Title in a few words.
     pub title: String,
     /// Requirement level in the RFC.
     pub strength: Strength,
-    /// Requirement of the RFC in our words.
+    /// Requirement of the document in our words.
     pub asks: String,
     /// Reason why the criterion is not tested; `None` if it is tested.
     pub not_applicable: Option<String>,
@@ -42,7 +44,7 @@ pub struct Criterion {
     pub tests: Vec<Test>,
 }
 
-/// Requirement level of a criterion in RFC 9743.
+/// Requirement level of a criterion in its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strength {
@@ -139,7 +141,7 @@ impl Relation {
     }
 }
 
-/// Bounds of a value. RFC 9743 gives no numbers, so these are our choice.
+/// Bounds of a value. The documents give hardly any numbers, so these are our choice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Threshold {
@@ -193,29 +195,29 @@ pub enum BatteryError {
 }
 
 impl Battery {
-    /// Returns the battery that ships with this crate.
+    /// Returns the battery of a profile that ships with this crate.
     ///
     /// # Panics
     /// Panics if the shipped files are invalid, which a test prevents.
-    pub fn shipped() -> Self {
-        let files = CRITERIA
-            .files()
-            .filter_map(|file| Some((file.path().to_str()?, file.contents_utf8()?)));
-        Self::read(files, THRESHOLDS).expect("the shipped battery is sound")
+    pub fn shipped(profile: Profile) -> Self {
+        let (files, thresholds) = profile.files();
+        Self::read(profile, files, thresholds).expect("the shipped battery is sound")
     }
 
-    /// Reads criteria and thresholds. Each criterion comes with the name of its file.
+    /// Reads criteria and thresholds of a profile. Each criterion comes with the name of its file.
     ///
     /// # Errors
     /// Returns an error for the first invalid file.
     pub fn read<'a>(
+        profile: Profile,
         criteria: impl IntoIterator<Item = (&'a str, &'a str)>,
         thresholds: &str,
     ) -> Result<Self, BatteryError> {
         let syntax = |file: &str, error| BatteryError::Syntax { file: file.to_owned(), error };
         let invalid = |file: &str, error| BatteryError::Invalid { file: file.to_owned(), error };
         let thresholds: BTreeMap<String, Threshold> =
-            toml::from_str(thresholds).map_err(|e| syntax("thresholds.toml", e))?;
+            toml::from_str(&format!("{thresholds}\n{THRESHOLDS}"))
+                .map_err(|e| syntax("thresholds.toml", e))?;
         let mut read = Vec::new();
         for (file, text) in criteria {
             let criterion: Criterion = toml::from_str(text).map_err(|e| syntax(file, e))?;
@@ -233,7 +235,7 @@ impl Battery {
         if let Some(unused) = thresholds.keys().find(|name| !used.contains(name.as_str())) {
             return Err(invalid("thresholds.toml", Invalid::value(unused, "is not used")));
         }
-        Ok(Self { criteria: read, thresholds })
+        Ok(Self { profile, criteria: read, thresholds })
     }
 }
 
@@ -277,6 +279,16 @@ impl Test {
 }
 
 impl Check {
+    /// Describes the checked value: `throughput in percent of the reference's`.
+    pub fn text(&self) -> String {
+        let measure = self.quantity().map_or_else(|_| self.measure.clone(), |of| of.text());
+        match self.relation {
+            Relation::Absolute => measure,
+            Relation::PercentOfReference => format!("{measure}, relative to the reference's"),
+            Relation::MoreThanReference => format!("{measure}, difference from the reference's"),
+        }
+    }
+
     pub(crate) fn quantity(&self) -> Result<Quantity<'_>, Invalid> {
         Quantity::named(&self.measure, &self.of, self.beside.as_deref())
     }

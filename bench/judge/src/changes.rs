@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use fathom_cc::Invalid;
+
 use crate::scorecard::{JudgedCheck, Scorecard};
 use crate::verdict::Verdict;
 
@@ -16,16 +18,75 @@ pub struct Change {
     pub before: (Verdict, String),
     /// Verdict and value in the new scorecard.
     pub now: (Verdict, String),
-    /// Whether the check became worse. If `false`, it became better.
-    pub worse: bool,
+    /// Direction of the change.
+    pub direction: Direction,
+}
+
+/// Direction in which a verdict changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The check fails now, but did not fail before.
+    Worse,
+    /// The check passed before and is not decided now, for example because there are fewer seeds.
+    /// That is no evidence that the controller became worse.
+    LessCertain,
+    /// The check failed before and does not fail now, or it passes now.
+    Better,
+}
+
+impl Direction {
+    /// Returns the direction in words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Worse => "worse",
+            Self::LessCertain => "less certain",
+            Self::Better => "better",
+        }
+    }
+
+    const fn of(before: Verdict, now: Verdict) -> Self {
+        match (before, now) {
+            (_, Verdict::Fail) => Self::Worse,
+            (Verdict::Pass, Verdict::NotDecided) => Self::LessCertain,
+            _ => Self::Better,
+        }
+    }
 }
 
 /// Identity of a check, the same in both scorecards.
 type Name<'a> = (String, &'a str, &'a str, &'a BTreeMap<String, String>);
 
 /// Returns the checks of both scorecards whose verdicts differ, in the order of the new scorecard.
-/// `not decided` ranks between `fail` and `pass`.
-pub fn changes(old: &Scorecard, new: &Scorecard) -> Vec<Change> {
+///
+/// # Errors
+/// Returns an error, in one line, if the scorecards cannot be compared: another controller (other
+/// options of the same controller are allowed), or another profile, stack, references, depth,
+/// backend or scale. The number of seeds and the version may differ.
+pub fn changes(old: &Scorecard, new: &Scorecard) -> Result<Vec<Change>, Invalid> {
+    // The name of a native controller includes a colon: native:bbr.
+    let name = |card: &Scorecard| match card.controller.split_once(':') {
+        Some((name, _)) if name != "native" => name.to_owned(),
+        _ => card.controller.clone(),
+    };
+    let facts = |card: &Scorecard| {
+        [
+            ("profile", card.profile.to_string()),
+            ("controller", name(card)),
+            ("stack", card.stack.clone()),
+            ("--against", card.against.join(",")),
+            ("depth", card.depth.clone()),
+            ("backend", card.backend.to_string()),
+            ("--scale", card.scale.unwrap_or(1.0).to_string()),
+        ]
+    };
+    if let Some(((what, before), (_, now))) =
+        facts(old).into_iter().zip(facts(new)).find(|(before, now)| before != now)
+    {
+        return Err(Invalid::because(format!(
+            "the baseline has another {what} ({before} instead of {now}); judge with {before}, or \
+             name another baseline"
+        )));
+    }
     let before: BTreeMap<Name<'_>, &JudgedCheck> = checks(old).collect();
     let change = |(name, now): (Name<'_>, &JudgedCheck)| {
         let before = *before.get(&name)?;
@@ -39,10 +100,10 @@ pub fn changes(old: &Scorecard, new: &Scorecard) -> Vec<Change> {
             },
             before: (before.verdict, before.value_text()),
             now: (now.verdict, now.value_text()),
-            worse: now.verdict > before.verdict,
+            direction: Direction::of(before.verdict, now.verdict),
         })
     };
-    checks(new).filter_map(change).collect()
+    Ok(checks(new).filter_map(change).collect())
 }
 
 fn checks(of: &Scorecard) -> impl Iterator<Item = (Name<'_>, &JudgedCheck)> {

@@ -122,7 +122,7 @@ fn thread_nanoseconds() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Battery, Depth, Settings};
+    use crate::{Battery, Depth, Profile, Settings};
 
     fn plan(controller: &str, stack: Stack) -> JudgePlan {
         let settings = Settings {
@@ -135,7 +135,7 @@ mod tests {
             backend: fathom_netsim::backend::Backend::Virtual,
             scale: 1.0,
         };
-        JudgePlan::new(Battery::shipped(), settings).unwrap()
+        JudgePlan::new(Battery::shipped(Profile::default()), settings).unwrap()
     }
 
     /// Tests that medians and means exist, whatever the machine's speed.

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::report::OURS;
 use crate::scorecard::{JudgedCheck, JudgedCriterion, Scorecard};
 use crate::verdict::Verdict;
 
@@ -23,7 +22,7 @@ pub enum LeagueError {
     Empty,
     /// Two scorecards were made by different batteries.
     #[error(
-        "{0} and {1} differ in version, depth, seeds, references or criteria; judge both in the \
+        "{0} and {1} differ in profile, version, depth, seeds, references or criteria; judge both in the \
          same way"
     )]
     Differ(String, String),
@@ -43,7 +42,7 @@ impl League {
         let Some(first) = cards.first() else { return Err(LeagueError::Empty) };
         let player = |card: &Scorecard| format!("{} on {}", card.controller, card.stack);
         let made = |card: &Scorecard| {
-            (card.fathom.clone(), card.depth.clone(), card.seeds, card.against.clone())
+            (card.profile, card.fathom.clone(), card.depth.clone(), card.seeds, card.against.clone())
         };
         let names =
             |card: &Scorecard| card.criteria.iter().map(|c| c.section.clone()).collect::<Vec<_>>();
@@ -94,7 +93,7 @@ impl League {
             );
         }
         text += "\n✓ pass, **✗** fail, ? not decided, – not applicable on this stack. ";
-        text += OURS;
+        text += first.profile.note();
         text += "\n\n| section | asks |\n|---|---|\n";
         for criterion in &asked {
             let _ = writeln!(

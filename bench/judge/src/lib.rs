@@ -1,10 +1,12 @@
-//! Judges a congestion controller: the criteria of RFC 9743 as a battery of studies, thresholds
+//! Judges a congestion controller: the criteria of a document as a battery of studies, thresholds
 //! with reasons, and a verdict for each criterion.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `../criteria/*.toml` | one file per criterion: requirement of RFC 9743, and its tests |
-//! | `../thresholds.toml` | all thresholds with their reasons |
+//! | `../profiles/*/criteria/*.toml` | one file per criterion: requirement of the document, and its tests |
+//! | `../profiles/*/thresholds.toml` | thresholds of the profile with their reasons |
+//! | `../thresholds.toml` | thresholds of every profile |
+//! | `profile.rs` | profiles: the documents from which criteria come |
 //! | `battery.rs` | reading and checking these files |
 //! | `plan.rs` | the battery for one controller: its studies and their runs |
 //! | `measure.rs` | measures that tests read from a run's outcome |
@@ -25,15 +27,17 @@ mod cpu;
 mod league;
 mod measure;
 mod plan;
+mod profile;
 pub mod report;
 mod scorecard;
 mod value;
 mod verdict;
 
 pub use battery::{Battery, BatteryError, Check, Criterion, Relation, Strength, Test, Threshold};
-pub use changes::{Change, changes};
+pub use changes::{Change, Direction, changes};
 pub use cpu::{CpuPerAck, cpu_per_ack};
 pub use league::{League, LeagueError};
+pub use profile::Profile;
 pub use plan::{Depth, JudgePlan, Settings};
 pub use scorecard::{
     Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, ScorecardError, scorecard,

@@ -29,6 +29,9 @@ pub(crate) enum Quantity<'a> {
     SlowestFlow(&'a str),
     /// Mean queueing delay of a link in milliseconds: its mean queue length at the link's rate.
     QueueDelay(&'a str),
+    /// Queueing delay of a link in milliseconds that this share of the time does not exceed. The
+    /// scenario keeps the link's queue, whose means over bins stand for the time.
+    QueueQuantile(&'a str, f64),
     /// Number of packets stopped by a link's blackouts and MTU.
     CutOff(&'a str),
     /// Failed requests in percent of all requests that ended.
@@ -81,6 +84,8 @@ impl<'a> Quantity<'a> {
             "jain_percent" => Ok(Self::Jain(of)),
             "slowest_flow_percent" => Ok(Self::SlowestFlow(of)),
             "queue_mean_ms" => Ok(Self::QueueDelay(of)),
+            "queue_p50_ms" => Ok(Self::QueueQuantile(of, 0.5)),
+            "queue_least_ms" => Ok(Self::QueueQuantile(of, 0.0)),
             "cut_off_packets" => Ok(Self::CutOff(of)),
             "requests_failed_percent" => Ok(Self::Failed(of)),
             _ => match Measure::named(name) {
@@ -115,6 +120,17 @@ impl<'a> Quantity<'a> {
                 let link = link(name)?;
                 1e3 * link.mean_queue * PACKET_BITS / rate(link)?
             }
+            Self::QueueQuantile(name, quantile) => {
+                let link = link(name)?;
+                let warm_up = outcome.seconds - outcome.counted();
+                let first = (warm_up / link.bin_seconds).ceil() as usize;
+                let mut bins = link.queue_mean.get(first..)?.to_vec();
+                bins.sort_by(f64::total_cmp);
+                // Nearest rank.
+                let rank = (quantile * bins.len() as f64).ceil() as usize;
+                let packets = bins.get(rank.saturating_sub(1))?;
+                1e3 * packets * PACKET_BITS / rate(link)?
+            }
             Self::CutOff(name) => link(name)?.impairments?.cut_off as f64,
             Self::Failed(name) => {
                 let group = group(name)?;
@@ -141,7 +157,7 @@ impl<'a> Quantity<'a> {
     pub(crate) fn unit(&self) -> &'static str {
         match self {
             Self::Compared(measure, _) => measure.unit,
-            Self::QueueDelay(_) => "ms",
+            Self::QueueDelay(_) | Self::QueueQuantile(..) => "ms",
             Self::CutOff(_) => "packets",
             _ => "%",
         }
@@ -162,6 +178,8 @@ impl<'a> Quantity<'a> {
             Self::Jain(name) => of("Jain's index of flows", name),
             Self::SlowestFlow(name) => of("rate of the slowest flow relative to the mean", name),
             Self::QueueDelay(_) => "mean queueing delay".to_owned(),
+            Self::QueueQuantile(_, 0.0) => "least queueing delay".to_owned(),
+            Self::QueueQuantile(..) => "median queueing delay".to_owned(),
             Self::CutOff(_) => "packets dropped by blackouts and the MTU".to_owned(),
             Self::Failed(name) => of("requests failed", name),
         }
@@ -203,6 +221,8 @@ mod tests {
             throughput_bps: 8e6,
             utilisation_percent: 80.0,
             mean_queue: 50.0,
+            bin_seconds: 2.0,
+            queue_mean: vec![0.0, 0.0, 30.0, 50.0, 10.0, 20.0, 40.0],
             ..LinkOutcome::default()
         };
         Outcome {
@@ -227,6 +247,9 @@ mod tests {
             (value("slowest_flow_percent", "subject", None).unwrap() - 200.0 / 3.0).abs() < 1e-9
         );
         assert_eq!(value("queue_mean_ms", LINK, None), Some(56.8));
+        // The first four of the 14 seconds are not counted.
+        assert_eq!(value("queue_p50_ms", LINK, None), Some(22.72));
+        assert_eq!(value("queue_least_ms", LINK, None), Some(11.36));
         assert_eq!(value("requests_failed_percent", "subject", None), Some(25.0));
         assert_eq!(value("throughput_bps", "rival", None), Some(2e6));
         assert_eq!(value("cut_off_packets", LINK, None), None, "a path without impairments");

@@ -120,8 +120,9 @@ impl JudgePlan {
         if let Some(unknown) = settings.only.iter().find(|of| !exists(of)) {
             return Err(Invalid::because(format!(
                 "'{unknown}' is neither a section nor a test; write a section ({}) or a test such \
-                 as 5.2.1/one-to-one (--criteria lists them)",
-                sections.join(", ")
+                 as {} (--criteria lists them)",
+                sections.join(", "),
+                battery.test_names(|_| true).into_iter().next().unwrap_or_default()
             ))
             .in_field("only"));
         }
@@ -234,6 +235,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::profile::Profile;
 
     fn plan(only: &str, backend: Backend, scale: f64) -> Result<JudgePlan, Invalid> {
         let settings = Settings {
@@ -246,7 +248,7 @@ mod tests {
             backend,
             scale,
         };
-        JudgePlan::new(Battery::shipped(), settings)
+        JudgePlan::new(Battery::shipped(Profile::default()), settings)
     }
 
     fn of_axis(plan: &JudgePlan, axis: &str) -> BTreeSet<String> {

@@ -14,6 +14,7 @@ use crate::battery::{
 };
 use crate::cpu::CpuPerAck;
 use crate::measure::{Quantity, Requests};
+use crate::profile::Profile;
 use crate::plan::{CONTROLLER, JudgePlan, TEST};
 use crate::value::Value;
 use crate::verdict::Verdict;
@@ -30,6 +31,9 @@ pub struct Scorecard {
     pub schema: u32,
     /// Version of fathom.
     pub fathom: String,
+    /// Document from which the criteria come.
+    #[serde(default, skip_serializing_if = "Profile::is_default")]
+    pub profile: Profile,
     /// Crates of the stack with their versions.
     pub stacks: BTreeMap<String, String>,
     /// Controller that was judged.
@@ -58,7 +62,7 @@ pub struct Scorecard {
     pub counts: Counts,
     /// Criteria in the order of their sections.
     pub criteria: Vec<JudgedCriterion>,
-    /// Thresholds of the checks. RFC 9743 gives none, so they are our choice.
+    /// Thresholds of the checks, which are our choice.
     pub thresholds: BTreeMap<String, Threshold>,
 }
 
@@ -78,13 +82,13 @@ pub struct Counts {
 /// A criterion with its verdict, which is the worst verdict of its tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgedCriterion {
-    /// Section in RFC 9743.
+    /// Section of the document.
     pub section: String,
     /// Title.
     pub title: String,
-    /// Requirement level in the RFC.
+    /// Requirement level in the document.
     pub strength: Strength,
-    /// Requirement of the RFC.
+    /// Requirement of the document.
     pub asks: String,
     /// Verdict.
     pub verdict: Verdict,
@@ -149,6 +153,7 @@ pub fn scorecard(
     Scorecard {
         schema: SCHEMA,
         fathom: VERSION.to_owned(),
+        profile: plan.battery.profile,
         stacks: stack_versions(&[settings.stack]),
         controller: settings.controller.clone(),
         stack: settings.stack.name().to_owned(),
@@ -442,8 +447,11 @@ impl Scorecard {
     }
 
     /// Describes, in sentences, what the verdicts mean for a document's status after
-    /// RFC 9743 §3.2.
+    /// RFC 9743 §3.2; empty for other profiles.
     pub fn status(&self) -> Vec<String> {
+        if self.profile != Profile::Rfc9743 {
+            return Vec::new();
+        }
         let mut lines = Vec::new();
         let worst = |strength| {
             let of = self.criteria.iter().filter(move |c| c.strength == strength);

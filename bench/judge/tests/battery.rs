@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_experiments::scenario::{GroupOutcome, Outcome};
 use fathom_experiments::study::StudyRunResult;
-use fathom_judge::{Battery, Depth, JudgePlan, Scorecard, Settings, Verdict, report, scorecard};
+use fathom_judge::{Battery, Depth, JudgePlan, Profile, Scorecard, Settings, Verdict, report, scorecard};
 use fathom_metrics::{Distribution, Latencies};
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
@@ -23,7 +23,7 @@ fn every_battery_test_expands_into_runs_at_both_depths() {
             backend: Backend::Virtual,
             scale: 1.0,
         };
-        let plan = JudgePlan::new(Battery::shipped(), settings);
+        let plan = JudgePlan::new(Battery::shipped(Profile::default()), settings);
         plan.unwrap_or_else(|e| panic!("{} of {controller} on {stack}: {e}", depth.name()))
             .runs
             .len()
@@ -51,7 +51,7 @@ fn plan(depth: Depth, only: &[&str]) -> JudgePlan {
         backend: Backend::Virtual,
         scale: 1.0,
     };
-    JudgePlan::new(Battery::shipped(), settings).expect("a controller that runs")
+    JudgePlan::new(Battery::shipped(Profile::default()), settings).expect("a controller that runs")
 }
 
 /// Dashboards treat two cases with equal class and name as one.

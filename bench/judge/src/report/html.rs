@@ -1,10 +1,9 @@
 //! The scorecard as one self-contained page: the result, a table of criteria, then every test with
 //! its values.
 
-use fathom_report::{Axis, Pen, Whisker, Whiskers, shown};
+use fathom_report::{Axis, capitalised, Pen, Whisker, Whiskers, shown};
 use maud::{Markup, html};
 
-use super::OURS;
 use super::text::answer;
 use crate::battery::Relation;
 use crate::changes::Change;
@@ -24,7 +23,7 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
     let body = html! {
         p.answer { (answer(card)) "." }
         @for line in card.status() { p { (line) } }
-        p.note { (OURS) }
+        p.note { (card.profile.note()) }
         @if let Some(changes) = changes { (changed(changes)) }
         h2 { "Criteria" }
         div.wide { table.card {
@@ -61,7 +60,7 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
         }
     };
     fathom_report::page(
-        &format!("{} judged by the criteria of RFC 9743", card.controller),
+        &format!("{} judged by the criteria of {}", card.controller, card.profile.document()),
         STYLE,
         &body,
     )
@@ -83,7 +82,7 @@ fn changed(changes: &[Change]) -> Markup {
         @if changes.is_empty() { p { "No verdict changed." } }
         ul { @for change in changes {
             li {
-                strong { @if change.worse { "Worse: " } @else { "Better: " } }
+                strong { (capitalised(change.direction.text())) ": " }
                 (change.test) ", " (change.what) ": " (verdict(change.now.0)) " (" (change.now.1) "), was " (verdict(change.before.0)) " (" (change.before.1) ")"
             }
         } }

@@ -1,6 +1,7 @@
 //! JUnit XML for continuous integration: a suite per criterion and a case per check. Undecided
 //! checks are reported as skipped.
 
+use fathom_report::capitalised;
 use maud::{Markup, PreEscaped, html};
 
 use crate::scorecard::{JudgedCheck, JudgedCriterion, JudgedTest, Scorecard};
@@ -23,7 +24,7 @@ fn suite(card: &Scorecard, criterion: &JudgedCriterion) -> Markup {
     let checks = || criterion.tests.iter().flat_map(|test| &test.checks);
     let count = |verdict| checks().filter(|check| check.verdict == verdict).count();
     html! {
-        testsuite name={ "RFC 9743 " (criterion.section) " " (criterion.title) } tests=(checks().count()) failures=(count(Verdict::Fail)) skipped=(count(Verdict::NotDecided)) {
+        testsuite name={ (capitalised(card.profile.document())) " " (criterion.section) " " (criterion.title) } tests=(checks().count()) failures=(count(Verdict::Fail)) skipped=(count(Verdict::NotDecided)) {
             @for test in &criterion.tests {
                 @for check in &test.checks { (case(card, criterion, test, check)) }
             }

@@ -3,7 +3,6 @@
 
 use fathom_report::{Column, Grid, capitalised, wrapped};
 
-use super::OURS;
 use crate::changes::Change;
 use crate::scorecard::{JudgedCheck, JudgedCriterion, Scorecard};
 use crate::verdict::Verdict;
@@ -30,7 +29,7 @@ pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
     }
     lines.push(String::new());
     let unseeded = card.unseeded().map(|note| format!("NOTE: {note}"));
-    for line in card.status().iter().chain(&unseeded).map(String::as_str).chain([OURS]) {
+    for line in card.status().iter().chain(&unseeded).map(String::as_str).chain([card.profile.note()]) {
         lines.extend(wrapped(line, WIDTH));
     }
     lines.join("\n") + "\n"
@@ -45,7 +44,7 @@ fn criteria(card: &Scorecard) -> Grid {
     };
     let checks = |c: &JudgedCriterion| c.tests.iter().map(|t| t.checks.len()).sum::<usize>();
     Grid {
-        corner: "criterion of RFC 9743".to_owned(),
+        corner: format!("criterion of {}", card.profile.document()),
         labels: card.criteria.iter().map(|c| format!("{} {}", c.section, c.title)).collect(),
         columns: vec![
             column("asked", &|c| c.strength.word().to_owned()),
@@ -58,10 +57,10 @@ fn criteria(card: &Scorecard) -> Grid {
 /// Lists the changes since an older scorecard.
 fn since_baseline(changes: &[Change]) -> Vec<String> {
     let line = |change: &Change| {
-        let word = if change.worse { "worse" } else { "better" };
         let (now, before) = (&change.now, &change.before);
         format!(
-            "  {word}: {} {}: {} ({}), was {} ({})",
+            "  {}: {} {}: {} ({}), was {} ({})",
+            change.direction.text(),
             change.test,
             change.what,
             now.0.text(),
