@@ -190,8 +190,12 @@ fn percent(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| 100.0 * part / whole)
 }
 
-/// Returns the rate of a link in bits per second: its throughput divided by its utilisation.
+/// Returns the rate of a link in bits per second. In results of older versions, it is the throughput
+/// divided by the utilisation.
 fn rate(link: &LinkOutcome) -> Option<f64> {
+    if link.rate_bps > 0.0 {
+        return Some(link.rate_bps);
+    }
     (link.utilisation_percent > 0.0).then(|| 100.0 * link.throughput_bps / link.utilisation_percent)
 }
 

@@ -72,8 +72,13 @@ pub struct LinkOutcome {
     /// this is the share of time spent sending; for a link with a trace, the share of delivery
     /// opportunities used.
     pub utilisation_percent: f64,
-    /// Throughput in bits per second, headers included.
+    /// Bits per second, headers included, that entered the queue and were not dropped. Over a short
+    /// time in which the queue grows or shrinks, this differs from what the link sent.
     pub throughput_bps: f64,
+    /// Mean rate of the link in bits per second, with all its changes; 0 in results of older
+    /// versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rate_bps: f64,
     /// Width in seconds of the bins of `queue_mean` and `queue_max`; 0 if the queue was not kept.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bin_seconds: f64,

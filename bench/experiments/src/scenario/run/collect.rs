@@ -143,6 +143,10 @@ fn link_outcome(
         max_queue: now.max_queue,
         utilisation_percent: percent(now.utilisation_since(before).unwrap_or(0.0), 1.0),
         throughput_bps: round(since(|l| l.bytes) as f64 * 8.0 / counted, 0),
+        rate_bps: {
+            let before = before.map_or(0.0, |before| before.capacity_bytes);
+            round((now.capacity_bytes - before) * 8.0 / counted, 0)
+        },
         bin_seconds: width,
         queue_mean: series
             .map_or_else(Vec::new, |s| s.bins().iter().map(|b| round(b.sum / width, 2)).collect()),
