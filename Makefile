@@ -1,6 +1,6 @@
 # `make demo` builds Fathom and compares controllers; `make test` runs the tests. Both first install
 # what is missing. CONTRIBUTING.md describes every target.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp overload studies
+.PHONY: bbr demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp overload studies
 
 CARGO ?= cargo
 # A separate workspace in the same target directory, so that shared crates are built once.
@@ -44,6 +44,13 @@ league: setup
 	$(CARGO) build --release --locked --features quiche
 	bench/judge/league.sh target/release/fathom
 
+# Judges the BBRs of all stacks by the test cases of the BBR draft. Writes bench/results/bbr and
+# docs/bbr.md; takes about 6 min of CPU time.
+bbr: setup
+	$(CARGO) build --release --locked --features quiche
+	bench/judge/bbr.sh target/release/fathom
+	$(MAKE) studies STUDY=bbr
+
 # Compares the laboratory's TCP with ns-2 in the same scenario. Writes bench/results/ns2 and
 # docs/ns2.md; takes about 45 min of CPU time. Needs ns-2, and Python 3.11 or newer.
 ns2:
@@ -71,7 +78,7 @@ overload: setup
 # Runs the studies behind docs/one-way-delay.md and docs/start-up.md, and writes these pages; takes
 # about 15 min of CPU time. STUDY=start-up selects one.
 studies: setup
-	$(CARGO) test --release --locked -p fathom-papers --test studies studies_run -- --ignored --nocapture
+	$(CARGO) test --release --locked --features quiche -p fathom-papers --test studies studies_run -- --ignored --nocapture
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test studies
 
 # Runs a study on a real Slurm, against an S3 server and as a Kubernetes job (docs/sweeps.md). Needs

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use fathom_cc::catalogue;
 use fathom_experiments::study::{self, MOST_SEEDS, StudyError};
 use fathom_judge::{
-    Battery, Depth, Direction, JudgePlan, Profile, Scorecard, Settings, Test, Verdict, changes, cpu_per_ack, report,
-    scorecard,
+    Battery, Depth, Direction, JudgePlan, Profile, Scorecard, Settings, Test, Verdict, changes,
+    cpu_per_ack, report, scorecard,
 };
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;

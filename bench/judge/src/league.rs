@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use crate::profile::Profile;
 use crate::scorecard::{JudgedCheck, JudgedCriterion, Scorecard};
 use crate::verdict::Verdict;
 
@@ -42,7 +43,13 @@ impl League {
         let Some(first) = cards.first() else { return Err(LeagueError::Empty) };
         let player = |card: &Scorecard| format!("{} on {}", card.controller, card.stack);
         let made = |card: &Scorecard| {
-            (card.profile, card.fathom.clone(), card.depth.clone(), card.seeds, card.against.clone())
+            (
+                card.profile,
+                card.fathom.clone(),
+                card.depth.clone(),
+                card.seeds,
+                card.against.clone(),
+            )
         };
         let names =
             |card: &Scorecard| card.criteria.iter().map(|c| c.section.clone()).collect::<Vec<_>>();
@@ -73,6 +80,49 @@ impl League {
         let first = &self.cards[0];
         let asked: Vec<&JudgedCriterion> =
             first.criteria.iter().filter(|c| c.not_applicable.is_none()).collect();
+        let mut text = match first.profile {
+            Profile::Rfc9743 => self.controllers_down(&asked),
+            Profile::Bbr => self.cases_down(&asked),
+        };
+        text += "\n✓ pass, **✗** fail, ? not decided, – not applicable on this stack. ";
+        text += first.profile.note();
+        text += "\n";
+        if first.profile == Profile::Rfc9743 {
+            text += "\n| section | asks |\n|---|---|\n";
+            for criterion in &asked {
+                let _ = writeln!(
+                    text,
+                    "| {} ({}) | {}: {} |",
+                    criterion.section,
+                    criterion.strength.word(),
+                    criterion.title,
+                    criterion.asks
+                );
+            }
+        }
+        text += "\n## Failed checks, and the command that repeats each\n\nEach line names a failed \
+                 test, the measured value with its 95 % interval, and the threshold.\n";
+        for card in &self.cards {
+            text += &failures(card, program);
+        }
+        text
+    }
+
+    /// Returns a table with a row per case and a column per controller.
+    fn cases_down(&self, asked: &[&JudgedCriterion]) -> String {
+        let names = self.cards.iter().map(|card| format!("{} `{}`", card.stack, card.controller));
+        let mut text = format!("| case | {} |\n", names.collect::<Vec<_>>().join(" | "));
+        let _ = writeln!(text, "|---|{}", ":-:|".repeat(self.cards.len()));
+        for case in asked {
+            let marks = self.cards.iter().map(|card| mark(verdict(card, &case.section)));
+            let marks = marks.collect::<Vec<_>>().join(" | ");
+            let _ = writeln!(text, "| {} {} | {marks} |", case.section, case.title);
+        }
+        text
+    }
+
+    /// Returns a table with a row per controller and a column per criterion.
+    fn controllers_down(&self, asked: &[&JudgedCriterion]) -> String {
         let mut text = String::new();
         let heads: Vec<&str> = asked.iter().map(|c| &*c.section).collect();
         let _ =
@@ -92,24 +142,6 @@ impl League {
                 cells.join(" | ")
             );
         }
-        text += "\n✓ pass, **✗** fail, ? not decided, – not applicable on this stack. ";
-        text += first.profile.note();
-        text += "\n\n| section | asks |\n|---|---|\n";
-        for criterion in &asked {
-            let _ = writeln!(
-                text,
-                "| {} ({}) | {}: {} |",
-                criterion.section,
-                criterion.strength.word(),
-                criterion.title,
-                criterion.asks
-            );
-        }
-        text += "\n## Failed checks, and the command that repeats each\n\nEach line names a failed \
-                 test, the measured value with its 95 % interval, and the threshold.\n";
-        for card in &self.cards {
-            text += &failures(card, program);
-        }
         text
     }
 }
@@ -121,9 +153,13 @@ fn failures(card: &Scorecard, program: &str) -> String {
         return text + "Nothing failed.\n";
     }
     let against = card.against.join(",");
+    let profile = match card.profile {
+        Profile::Rfc9743 => String::new(),
+        other => format!(" --profile {other}"),
+    };
     let _ = writeln!(
         text,
-        "```sh\n{program} judge '{}' --stack {} --against '{against}' --{} --seeds {}{}\n```\n",
+        "```sh\n{program} judge '{}'{profile} --stack {} --against '{against}' --{} --seeds {}{}\n```\n",
         card.controller,
         card.stack,
         card.depth,

@@ -37,8 +37,8 @@ pub use battery::{Battery, BatteryError, Check, Criterion, Relation, Strength, T
 pub use changes::{Change, Direction, changes};
 pub use cpu::{CpuPerAck, cpu_per_ack};
 pub use league::{League, LeagueError};
-pub use profile::Profile;
 pub use plan::{Depth, JudgePlan, Settings};
+pub use profile::Profile;
 pub use scorecard::{
     Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, ScorecardError, scorecard,
 };

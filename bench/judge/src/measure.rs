@@ -252,7 +252,7 @@ mod tests {
         );
         assert_eq!(value("queue_mean_ms", LINK, None), Some(56.8));
         // The first four of the 14 seconds are not counted.
-        assert_eq!(value("queue_p50_ms", LINK, None), Some(22.72));
+        assert_eq!(value("queue_p50_ms", LINK, None), Some(34.08));
         assert_eq!(value("queue_least_ms", LINK, None), Some(11.36));
         assert_eq!(value("requests_failed_percent", "subject", None), Some(25.0));
         assert_eq!(value("throughput_bps", "rival", None), Some(2e6));

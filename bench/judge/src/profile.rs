@@ -66,7 +66,9 @@ impl Profile {
     ///
     /// # Panics
     /// Panics if a shipped file is missing, which a test prevents.
-    pub(crate) fn files(self) -> (impl Iterator<Item = (&'static str, &'static str)>, &'static str) {
+    pub(crate) fn files(
+        self,
+    ) -> (impl Iterator<Item = (&'static str, &'static str)>, &'static str) {
         let name = self.name();
         let criteria = PROFILES.get_dir(format!("{name}/criteria")).expect("a folder of criteria");
         let thresholds =

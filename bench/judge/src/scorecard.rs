@@ -14,8 +14,8 @@ use crate::battery::{
 };
 use crate::cpu::CpuPerAck;
 use crate::measure::{Quantity, Requests};
-use crate::profile::Profile;
 use crate::plan::{CONTROLLER, JudgePlan, TEST};
+use crate::profile::Profile;
 use crate::value::Value;
 use crate::verdict::Verdict;
 

@@ -4,15 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_experiments::scenario::{GroupOutcome, Outcome};
-use fathom_experiments::study::StudyRunResult;
-use fathom_judge::{Battery, Depth, JudgePlan, Profile, Scorecard, Settings, Verdict, report, scorecard};
+use fathom_experiments::study::{RunOptions, StudyRunResult, run_study};
+use fathom_judge::{
+    Battery, Depth, JudgePlan, Profile, Scorecard, Settings, Verdict, changes, report, scorecard,
+};
 use fathom_metrics::{Distribution, Latencies};
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
 #[test]
 fn every_battery_test_expands_into_runs_at_both_depths() {
-    let runs = |depth, controller: &str, stack| {
+    let runs = |profile, depth, controller: &str, stack| {
         let settings = Settings {
             controller: controller.to_owned(),
             against: vec!["cubic".to_owned(), "reno".to_owned()],
@@ -23,26 +25,32 @@ fn every_battery_test_expands_into_runs_at_both_depths() {
             backend: Backend::Virtual,
             scale: 1.0,
         };
-        let plan = JudgePlan::new(Battery::shipped(Profile::default()), settings);
+        let plan = JudgePlan::new(Battery::shipped(profile), settings);
         plan.unwrap_or_else(|e| panic!("{} of {controller} on {stack}: {e}", depth.name()))
             .runs
             .len()
     };
-    for (controller, stack) in
-        [("vegas", Stack::Quinn), ("native:bbr", Stack::Quinn), ("native:cubic", Stack::Noq)]
-    {
-        let (quick, full) =
-            (runs(Depth::Quick, controller, stack), runs(Depth::Full, controller, stack));
-        assert!(
-            full > 3 * quick && quick > 100,
-            "{controller} on {stack}: {quick} and {full} runs"
-        );
+    for (profile, least) in [(Profile::Rfc9743, 100), (Profile::Bbr, 60)] {
+        for (controller, stack) in
+            [("vegas", Stack::Quinn), ("native:bbr", Stack::Quinn), ("native:cubic", Stack::Noq)]
+        {
+            let [quick, full] =
+                [Depth::Quick, Depth::Full].map(|depth| runs(profile, depth, controller, stack));
+            assert!(
+                full > 3 * quick && quick > least,
+                "{profile}: {controller} on {stack}: {quick} and {full} runs"
+            );
+        }
     }
 }
 
 fn plan(depth: Depth, only: &[&str]) -> JudgePlan {
+    plan_of(Profile::default(), "vegas", depth, only)
+}
+
+fn plan_of(profile: Profile, controller: &str, depth: Depth, only: &[&str]) -> JudgePlan {
     let settings = Settings {
-        controller: "vegas".to_owned(),
+        controller: controller.to_owned(),
         against: vec!["cubic".to_owned(), "reno".to_owned()],
         stack: Stack::Quinn,
         depth,
@@ -51,7 +59,23 @@ fn plan(depth: Depth, only: &[&str]) -> JudgePlan {
         backend: Backend::Virtual,
         scale: 1.0,
     };
-    JudgePlan::new(Battery::shipped(Profile::default()), settings).expect("a controller that runs")
+    JudgePlan::new(Battery::shipped(profile), settings).expect("a controller that runs")
+}
+
+/// Judges by some cases of the BBR draft, and returns the failed cases.
+fn fails_as_bbr(controller: &str, only: &[&str]) -> Vec<String> {
+    let plan = plan_of(Profile::Bbr, controller, Depth::Quick, only);
+    let results = run_study(&plan.runs, &RunOptions::default(), &|_| ()).expect("runs that end");
+    let card = scorecard(&plan, &results, &BTreeMap::new());
+    let failed = card.criteria.into_iter().filter(|case| case.verdict == Verdict::Fail);
+    failed.map(|case| case.section).collect()
+}
+
+#[test]
+fn cases_of_the_bbr_draft_tell_bbr_from_other_controllers() {
+    // noq's BBR3 drains the queue of its start-up; CUBIC does not, but both find the rate.
+    assert_eq!(fails_as_bbr("native:cubic", &["1", "3", "12"]), ["1", "3"]);
+    assert_eq!(fails_as_bbr("native:bbr", &["0", "16", "17"]), ["16", "17"], "quinn's version 1");
 }
 
 /// Dashboards treat two cases with equal class and name as one.
@@ -150,6 +174,52 @@ fn controller_with_more_failed_requests_does_not_pass() {
     assert_eq!(verdict((98, 2, 0), (100, 0, 0)), Verdict::Fail);
     assert_eq!(verdict((90, 10, 0), (90, 10, 0)), Verdict::Pass, "as many as under the reference");
     assert_eq!(verdict((100, 0, 0), (50, 50, 0)), Verdict::Pass);
+}
+
+#[test]
+fn changes_since_a_baseline_are_worse_only_if_a_check_fails() {
+    let [good, bad] = [(100, 0, 0), (0, 3, 37)].map(|of| short_flows(of, (100, 0, 0)));
+    // The reference has no responses either.
+    let open = short_flows((0, 3, 37), (0, 40, 0));
+    let directions = |old: &Scorecard, new: &Scorecard| -> BTreeSet<&'static str> {
+        changes(old, new).expect("alike").iter().map(|change| change.direction.text()).collect()
+    };
+    assert_eq!(directions(&good, &bad), ["worse"].into());
+    assert_eq!(directions(&open, &bad), ["worse"].into());
+    assert_eq!(directions(&bad, &good), ["better"].into());
+    assert_eq!(directions(&bad, &open), ["better"].into());
+    assert_eq!(directions(&good, &open), ["less certain"].into());
+    assert!(directions(&bad, &bad).is_empty());
+}
+
+#[test]
+fn baseline_of_something_else_is_refused() {
+    let card = short_flows((100, 0, 0), (100, 0, 0));
+    let with = |change: fn(&mut Scorecard)| {
+        let mut other = card.clone();
+        change(&mut other);
+        changes(&other, &card).map(|_| ()).map_err(|e| e.to_string())
+    };
+    for (change, what) in [
+        ((|c| c.controller = "dual".to_owned()) as fn(&mut Scorecard), "controller"),
+        (|c| c.stack = "noq".to_owned(), "stack"),
+        (|c| c.profile = Profile::Bbr, "profile"),
+        (|c| c.against = vec!["reno".to_owned()], "--against"),
+        (|c| c.depth = "full".to_owned(), "depth"),
+        (|c| c.backend = Backend::Loopback, "backend"),
+        (|c| c.scale = Some(0.5), "--scale"),
+    ] {
+        let error = with(change).expect_err(what);
+        assert!(error.contains(&format!("another {what}")), "{error}");
+    }
+    let allowed: [fn(&mut Scorecard); 3] = [
+        |c| c.seeds = 10,
+        |c| c.fathom = "0.0.1".to_owned(),
+        |c| c.controller = "vegas:alpha=1p".to_owned(),
+    ];
+    for change in allowed {
+        assert_eq!(with(change), Ok(()));
+    }
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 use fathom_cc::catalogue;
 use fathom_cc::testing::BROKEN;
 use fathom_experiments::study::{RunOptions, run_study};
-use fathom_judge::{Battery, Depth, JudgePlan, League, Profile, Scorecard, Settings, Verdict, scorecard};
+use fathom_judge::{
+    Battery, Depth, JudgePlan, League, Profile, Scorecard, Settings, Verdict, scorecard,
+};
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
@@ -105,7 +107,8 @@ fn judge(controller: &str, only: &[&str]) -> Scorecard {
         backend: Backend::Virtual,
         scale: 1.0,
     };
-    let plan = JudgePlan::new(Battery::shipped(Profile::default()), settings).expect("a controller that runs");
+    let plan = JudgePlan::new(Battery::shipped(Profile::default()), settings)
+        .expect("a controller that runs");
     let results = run_study(&plan.runs, &RunOptions::default(), &|_| ()).expect("runs that end");
     scorecard(&plan, &results, &std::collections::BTreeMap::new())
 }

@@ -1,7 +1,7 @@
 //! The scorecard as one self-contained page: the result, a table of criteria, then every test with
 //! its values.
 
-use fathom_report::{Axis, capitalised, Pen, Whisker, Whiskers, shown};
+use fathom_report::{Axis, Pen, Whisker, Whiskers, capitalised, shown};
 use maud::{Markup, html};
 
 use super::text::answer;

@@ -29,7 +29,9 @@ pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
     }
     lines.push(String::new());
     let unseeded = card.unseeded().map(|note| format!("NOTE: {note}"));
-    for line in card.status().iter().chain(&unseeded).map(String::as_str).chain([card.profile.note()]) {
+    for line in
+        card.status().iter().chain(&unseeded).map(String::as_str).chain([card.profile.note()])
+    {
         lines.extend(wrapped(line, WIDTH));
     }
     lines.join("\n") + "\n"

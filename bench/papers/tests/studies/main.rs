@@ -6,11 +6,13 @@
 //! `FATHOM_WRITE=1 cargo test --release -p fathom-papers --test studies` writes the tables and
 //! figures of all pages.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use fathom_experiments::scenario::Outcome;
 use fathom_experiments::study::{RunOptions, Study, StudyRun, StudyRunResult, run_study};
 
+mod bbr;
 #[path = "../common/mod.rs"]
 mod common;
 mod one_way;
@@ -20,7 +22,7 @@ use common::{Row, csv_rows, is_or_becomes, text, with_tables, write};
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test studies";
 const AGAIN: &str = "repeat the runs: make studies";
-const PAGES: [&Page; 2] = [&one_way::PAGE, &start_up::PAGE];
+const PAGES: [&Page; 3] = [&bbr::PAGE, &one_way::PAGE, &start_up::PAGE];
 
 /// A page and the studies that it shows.
 struct Page {
@@ -38,6 +40,9 @@ type Generated = (&'static str, fn() -> String);
 /// A column of the results: its name, and how to compute it from the outcome of a run.
 type Measure = (&'static str, fn(&Outcome) -> f64);
 
+/// A value over time: its name, and its times in seconds and values in the outcome of a run.
+type OverTime = (&'static str, fn(&Outcome) -> Vec<(f64, f64)>);
+
 /// A study whose results are stored.
 struct Stored {
     name: &'static str,
@@ -45,6 +50,8 @@ struct Stored {
     folder: &'static str,
     axes: &'static [&'static str],
     measures: &'static [Measure],
+    /// A value over time. If there is one, a run has a row for each time.
+    over_time: Option<OverTime>,
     /// Axis and value of the runs whose first seed a test runs again.
     checked: (&'static str, &'static str),
 }
@@ -70,20 +77,27 @@ impl Stored {
     /// Executes runs and returns their results as CSV. Commas in values of axes become semicolons.
     fn execute(&self, runs: &[StudyRun]) -> String {
         let measures = self.measures.iter().map(|(name, _)| *name);
-        let head = self.axes.iter().copied().chain(["seed"]).chain(measures);
+        let over_time = self.over_time.iter().flat_map(|(name, _)| ["second", *name]);
+        let head = self.axes.iter().copied().chain(["seed"]).chain(measures).chain(over_time);
         let mut csv = head.collect::<Vec<_>>().join(",") + "\n";
         let results = run_study(runs, &RunOptions::default(), &|_| {}).expect("results");
         for run in runs {
             let same = |r: &&StudyRunResult| (&r.key, r.seed) == (&run.key, run.seed);
             let outcome = &results.iter().find(same).expect("a result").outcome;
+            let mut line = String::new();
             for axis in self.axes {
-                write!(csv, "{},", run.key[*axis].replace(',', ";")).expect("written");
+                write!(line, "{},", run.key[*axis].replace(',', ";")).expect("written");
             }
-            write!(csv, "{}", run.seed).expect("written");
+            write!(line, "{}", run.seed).expect("written");
             for (_, of) in self.measures {
-                write!(csv, ",{}", of(outcome)).expect("written");
+                write!(line, ",{}", of(outcome)).expect("written");
             }
-            csv.push('\n');
+            match self.over_time {
+                None => writeln!(csv, "{line}").expect("written"),
+                Some((_, of)) => of(outcome).into_iter().for_each(|(second, value)| {
+                    writeln!(csv, "{line},{second},{value}").expect("written");
+                }),
+            }
         }
         csv
     }
@@ -97,7 +111,10 @@ fn studies() -> impl Iterator<Item = &'static Stored> {
 fn stored_results_belong_to_the_current_studies() {
     for study in studies() {
         assert!(text(&study.file(".toml")) == study.plan(), "{}: {AGAIN}", study.name);
-        assert_eq!(study.rows().len(), study.runs().len(), "{}: {AGAIN}", study.name);
+        let keys = study.axes.iter().copied().chain(["seed"]);
+        let key = |row: &Row| keys.clone().map(|axis| row[axis].clone()).collect::<Vec<_>>();
+        let stored: BTreeSet<_> = study.rows().iter().map(key).collect();
+        assert_eq!(stored.len(), study.runs().len(), "{}: {AGAIN}", study.name);
     }
 }
 

@@ -35,6 +35,7 @@ const UPLINK: Stored = Stored {
     folder: "one-way",
     axes: &["up-queue", "controller"],
     measures: MEASURES,
+    over_time: None,
     checked: ("up-queue", "320"),
 };
 const PATHS: Stored = Stored {
@@ -42,6 +43,7 @@ const PATHS: Stored = Stored {
     folder: "one-way",
     axes: &["path", "upload", "controller"],
     measures: MEASURES,
+    over_time: None,
     checked: ("path", "lte"),
 };
 

@@ -38,6 +38,7 @@ const STUDY: Stored = Stored {
     folder: "start-up",
     axes: &["path", "start", "traffic"],
     measures: MEASURES,
+    over_time: None,
     checked: ("path", "dsl"),
 };
 
@@ -51,6 +52,7 @@ const BESIDE: Stored = Stored {
         ("long_mbps", |o| round(o.groups["long"].throughput_bps / 1e6, 4)),
         ("drops_percent", |o| o.links["left-right"].drops_percent),
     ],
+    over_time: None,
     checked: ("path", "lte"),
 };
 

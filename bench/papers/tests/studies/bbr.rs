@@ -1,0 +1,85 @@
+//! The BBRs of the stacks by the test cases of the BBR draft (`docs/bbr.md`).
+
+use fathom_judge::{Battery, League, Profile, Scorecard};
+use fathom_metrics::{Bounds, round};
+use fathom_report::{Axis, Figure, Series, standalone};
+
+use crate::common::{text, values};
+use crate::{Page, Stored};
+
+pub(crate) const PAGE: Page = Page {
+    path: "docs/bbr.md",
+    studies: &[&QUEUE],
+    tables: &[("cases", cases)],
+    figures: &[("bench/results/bbr/queue.svg", figure)],
+};
+
+/// Scorecards that `bench/judge/bbr.sh` writes.
+const CARDS: [&str; 5] = ["quinn-bbr", "noq-bbr3", "quiche-bbr2", "quinn-cubic", "quinn-vegas"];
+
+const QUEUE: Stored = Stored {
+    name: "bbr-queue",
+    folder: "bbr",
+    axes: &["bbr"],
+    measures: &[],
+    over_time: Some(("queue_packets", |o| {
+        let link = &o.links["left-right"];
+        let time = |n: usize| round(n as f64 * link.bin_seconds, 3);
+        link.queue_mean.iter().enumerate().map(|(n, queue)| (time(n), *queue)).collect()
+    })),
+    // The other two draw random numbers without a seed. Builds without quiche check nothing.
+    checked: ("bbr", if cfg!(feature = "quiche") { "quiche" } else { "" }),
+};
+
+/// Milliseconds that a packet of 1420 bytes takes at 20 Mbps.
+const MS_PER_PACKET: f64 = 1_420.0 * 8.0 / 20e3;
+
+fn cards() -> Vec<Scorecard> {
+    let card = |name: &str| {
+        let file = text(&format!("bench/results/bbr/{name}.json"));
+        Scorecard::from_json(&file).expect("a scorecard")
+    };
+    CARDS.map(card).to_vec()
+}
+
+/// Returns the table of cases by implementation, and the failures of each.
+fn cases() -> String {
+    League::new(cards()).expect("judged alike").markdown("fathom")
+}
+
+#[test]
+fn stored_scorecards_belong_to_the_current_test_cases() {
+    let battery = Battery::shipped(Profile::Bbr);
+    for card in cards() {
+        let name = format!("{} on {}", card.controller, card.stack);
+        for (threshold, of) in &card.thresholds {
+            assert!(*of == battery.thresholds[threshold], "{name}: {threshold}: make bbr");
+        }
+        let tests = |sections: Vec<(&String, Vec<&String>)>| format!("{sections:?}");
+        let judged = card.criteria.iter().map(|c| (&c.asks, c.tests.iter().map(|t| &t.says)));
+        let asked = battery.criteria.iter().map(|c| (&c.asks, c.tests.iter().map(|t| &t.says)));
+        assert_eq!(
+            tests(judged.map(|(asks, says)| (asks, says.collect())).collect()),
+            tests(asked.map(|(asks, says)| (asks, says.collect())).collect()),
+            "{name}: make bbr"
+        );
+    }
+}
+
+/// Returns the queueing delay over time behind one flow of each BBR.
+fn figure() -> String {
+    let rows = QUEUE.rows();
+    let curve = |name: String| {
+        let own = rows.iter().filter(|row| row["bbr"] == name);
+        let point = |row: &crate::Row| {
+            let of = |column: &str| row[column].parse::<f64>().expect("a number");
+            (of("second"), round(of("queue_packets") * MS_PER_PACKET, 1))
+        };
+        let points = own.map(point).collect();
+        Series::line(name, points)
+    };
+    let series = values(&rows, "bbr").into_iter().map(curve).collect();
+    let x = Axis::linear("time in s");
+    let y = Axis::linear("queueing delay in ms").within(Bounds::NOT_NEGATIVE);
+    standalone(&Figure { x, y, series }).expect("curves")
+}
