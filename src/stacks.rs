@@ -19,11 +19,12 @@ pub(crate) fn run(_: &Args) -> Result<(), Failure> {
 }
 
 /// Capabilities that are columns of the tables.
-const CAPABILITIES: [Capabilities; 4] = [
+const CAPABILITIES: [Capabilities; 5] = [
     Capabilities { one_way: true, ..Capabilities::NONE },
     Capabilities { ecn: true, ..Capabilities::NONE },
     Capabilities { pacing: true, ..Capabilities::NONE },
     Capabilities { datagram: true, ..Capabilities::NONE },
+    Capabilities { l4s: true, ..Capabilities::NONE },
 ];
 
 fn text() -> Result<String, Failure> {

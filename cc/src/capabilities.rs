@@ -12,11 +12,18 @@ pub struct Capabilities {
     pub pacing: bool,
     /// Whether the stack honours [`crate::SendParams::datagram`].
     pub datagram: bool,
+    /// Whether the stack can send its packets as ECT(1), which asks a network for marks at a low
+    /// threshold (L4S, RFC 9331).
+    pub l4s: bool,
 }
 
 impl Capabilities {
     /// No capability: acknowledgements and losses only.
-    pub const NONE: Self = Self { one_way: false, ecn: false, pacing: false, datagram: false };
+    pub const NONE: Self =
+        Self { one_way: false, ecn: false, pacing: false, datagram: false, l4s: false };
+    /// All capabilities.
+    pub const ALL: Self =
+        Self { one_way: true, ecn: true, pacing: true, datagram: true, l4s: true };
 
     /// Returns the names of the capabilities that are set, as shown to users.
     pub fn names(self) -> Vec<&'static str> {
@@ -25,6 +32,7 @@ impl Capabilities {
             (self.ecn, "ECN"),
             (self.pacing, "pacing"),
             (self.datagram, "datagram size"),
+            (self.l4s, "ECT(1)"),
         ]
         .into_iter()
         .filter_map(|(set, name)| set.then_some(name))
@@ -38,11 +46,12 @@ impl Capabilities {
             ecn: self.ecn && !offered.ecn,
             pacing: self.pacing && !offered.pacing,
             datagram: self.datagram && !offered.datagram,
+            l4s: self.l4s && !offered.l4s,
         }
     }
 
     /// Returns whether no capability is set.
     pub const fn is_none(self) -> bool {
-        !(self.one_way || self.ecn || self.pacing || self.datagram)
+        !(self.one_way || self.ecn || self.pacing || self.datagram || self.l4s)
     }
 }

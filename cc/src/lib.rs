@@ -14,6 +14,7 @@ pub mod config;
 pub mod controller;
 pub mod event;
 pub mod hystart;
+mod mark_share;
 pub mod options;
 pub mod rapid_start;
 pub mod round;

@@ -15,15 +15,17 @@ pub struct TcpSettings {
 
 impl TcpSettings {
     /// Returns the options of a sender. Its IP packets have the size of QUIC packets with a UDP
-    /// payload of `datagram` bytes. `max_window` is in packets.
+    /// payload of `datagram` bytes. `max_window` is in packets. `l4s` is whether the controller
+    /// needs packets marked ECT(1).
     pub(crate) fn sender(
         self,
         datagram: u16,
         max_window: Option<u32>,
         timestamps: bool,
+        l4s: bool,
     ) -> TcpOptions {
         let mss = datagram + WIRE_OVERHEAD as u16 - TCP_HEADER;
-        TcpOptions { mss, max_window, timestamps, ..self.options }
+        TcpOptions { mss, max_window, timestamps, ect1: l4s, ..self.options }
     }
 
     /// Returns whether segments carry timestamps under this controller. The option takes space in
@@ -35,7 +37,8 @@ impl TcpSettings {
     /// Returns the signals that TCP with these settings delivers to a controller and the send
     /// parameters that it honours.
     pub(crate) const fn provided(self) -> Capabilities {
-        Capabilities { ecn: self.options.accurate_ecn, ..Stack::Tcp.provided() }
+        let ecn = self.options.accurate_ecn;
+        Capabilities { ecn, l4s: ecn, ..Stack::Tcp.provided() }
     }
 }
 

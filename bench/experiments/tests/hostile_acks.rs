@@ -99,7 +99,7 @@ impl Lab {
     }
 
     fn flow(&mut self, controller: &str, misreport: ClockMisreport, starts: Time) {
-        let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+        let provided = Capabilities::ALL;
         let controller_config = fathom_cc::catalogue::parse(controller).expect("known");
         let controller = controller_config
             .start(&Start { now: starts, datagram: DATAGRAM, provided })

@@ -109,13 +109,13 @@ impl PacketLevelFlow {
     /// Returns the capabilities that this sender provides to a controller.
     const fn provided(&self) -> Capabilities {
         match self.tcp {
-            None => Capabilities { one_way: true, ecn: self.ecn, pacing: true, datagram: true },
+            None => Capabilities { ecn: self.ecn, l4s: false, ..Capabilities::ALL },
             // Classic ECN echoes marks without counting them.
             Some(tcp) => Capabilities {
                 one_way: tcp.timestamps,
                 ecn: tcp.accurate_ecn,
-                pacing: true,
-                datagram: true,
+                l4s: tcp.ect1,
+                ..Capabilities::ALL
             },
         }
     }

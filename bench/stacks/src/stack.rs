@@ -97,7 +97,7 @@ impl Stack {
                 name: "tcp",
                 crates: concat!("fathom ", env!("CARGO_PKG_VERSION")),
                 // Provides ECN counts if a scenario requests accurate ECN.
-                provided: Capabilities { one_way: true, ecn: true, pacing: true, datagram: true },
+                provided: Capabilities::ALL,
                 natives: &[],
                 unseeded: &[],
                 on_rustls: false,

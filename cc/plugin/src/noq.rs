@@ -27,7 +27,7 @@ pub fn monitor(connection: &noq::Connection) -> Option<ConnectionMonitor> {
 /// Capabilities of noq: forward one-way delay through the timestamp frames, ECN counts, and a
 /// pacing rate. Controllers cannot set noq's datagram size.
 pub const PROVIDED: Capabilities =
-    Capabilities { one_way: true, ecn: true, pacing: true, datagram: false };
+    Capabilities { one_way: true, ecn: true, pacing: true, ..Capabilities::NONE };
 
 /// noq, as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]

@@ -25,8 +25,7 @@ pub fn monitor(connection: &quinn::Connection) -> Option<ConnectionMonitor> {
 
 /// Capabilities of quinn: forward one-way delay through the timestamp frames, and ECN counts. quinn
 /// does not read a controller's pacing rate, and controllers cannot set its datagram size.
-pub const PROVIDED: Capabilities =
-    Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
+pub const PROVIDED: Capabilities = Capabilities { one_way: true, ecn: true, ..Capabilities::NONE };
 
 /// quinn, as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]

@@ -17,15 +17,13 @@ use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
 use crate::capabilities::Capabilities;
 use crate::event::{AckEvent, Cause, CongestionEvent};
+use crate::mark_share::MarkShare;
 use crate::options::Values;
 use crate::reno::LOSS_REDUCTION;
 use crate::round::RoundTrip;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
-
-/// Denominator of the fraction of the window that remains after a mark.
-const PARTS: u32 = 1 << 20;
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "dctcp",
@@ -49,13 +47,7 @@ impl RuleConfig for DctcpConfig {
     type Rule = Dctcp;
 
     fn rule(&self, _window: &Aimd, _now: Time) -> Dctcp {
-        Dctcp {
-            gain: f64::from(self.gain.num()) / f64::from(self.gain.den()),
-            alpha: 1.0,
-            round: RoundTrip::default(),
-            marked: 0,
-            packets: 0,
-        }
+        Dctcp { share: MarkShare::new(self.gain), round: RoundTrip::default() }
     }
 
     fn hint(&self) -> &'static str {
@@ -66,51 +58,22 @@ impl RuleConfig for DctcpConfig {
 /// The rule of DCTCP.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
-    gain: f64,
-    /// Average share of marked packets.
-    alpha: f64,
+    share: MarkShare,
     round: RoundTrip,
-    /// Packets with CE marks in this round trip.
-    marked: u64,
-    /// Packets with any ECN mark in this round trip.
-    packets: u64,
-}
-
-impl Dctcp {
-    /// Ends a round trip: alpha = (1 - gain) alpha + gain M, where M is the share of marked packets
-    /// (RFC 8257 §3.3).
-    fn end_round(&mut self) {
-        if self.packets > 0 {
-            let share = self.marked as f64 / self.packets as f64;
-            self.alpha += self.gain * (share - self.alpha);
-        }
-        (self.marked, self.packets) = (0, 0);
-    }
-
-    /// Returns the fraction of the window that remains after a mark: 1 - alpha / 2
-    /// (RFC 8257 §3.3).
-    fn kept_after_mark(&self) -> Ratio {
-        let kept = (1.0 - self.alpha / 2.0).clamp(0.5, 1.0);
-        Ratio::new((kept * f64::from(PARTS)).round() as u32, PARTS)
-    }
 }
 
 impl WindowRule for Dctcp {
     fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
-        if let Some(ecn) = acks.ecn {
-            self.marked = self.marked.saturating_add(ecn.ce);
-            let all = ecn.ce.saturating_add(ecn.ect0).saturating_add(ecn.ect1);
-            self.packets = self.packets.saturating_add(all);
-        }
+        self.share.on_ack(acks);
         if self.round.on_ack(acks) {
-            self.end_round();
+            self.share.end_round();
         }
         window.grow_as_reno(acked);
     }
 
     fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
         let kept = match event.cause {
-            Cause::Mark => self.kept_after_mark(),
+            Cause::Mark => self.share.kept(),
             Cause::Loss { .. } => LOSS_REDUCTION,
         };
         window.on_congestion_event(event, kept);
@@ -129,31 +92,3 @@ round trip, whatever the queue does, as Reno's.",
     weakness: "Do not use DCTCP on the Internet (RFC 8257 §5). Beside Reno, it takes more than its share of a
 queue that marks, and a queue that drops instead of marking gets no smaller windows than with Reno.",
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dctcp(gain: f64) -> Dctcp {
-        Dctcp { gain, alpha: 1.0, round: RoundTrip::default(), marked: 0, packets: 0 }
-    }
-
-    #[test]
-    fn alpha_averages_the_share_of_marked_packets() {
-        let mut rule = dctcp(0.25);
-        for (marked, packets, alpha) in [(0, 10, 0.75), (5, 10, 0.6875), (0, 0, 0.6875)] {
-            (rule.marked, rule.packets) = (marked, packets);
-            rule.end_round();
-            assert!((rule.alpha - alpha).abs() < 1e-12, "{}", rule.alpha);
-        }
-    }
-
-    #[test]
-    fn mark_takes_half_of_alpha() {
-        let kept = |alpha: f64| Dctcp { alpha, ..dctcp(0.0625) }.kept_after_mark().of(1_000_000);
-        assert_eq!(
-            [kept(1.0), kept(0.5), kept(0.25), kept(0.0)],
-            [500_000, 750_000, 875_000, 1_000_000]
-        );
-    }
-}

@@ -28,5 +28,6 @@ algorithms! {
     ledbat_pp,
     copa,
     dctcp,
+    prague,
     packet_size,
 }

@@ -33,7 +33,7 @@ pub fn queued(n: u64) -> Duration {
 /// # Errors
 /// Returns [`Missing`] if the controller needs a signal that no stack provides.
 pub fn fresh(config: &dyn ControllerConfig) -> Result<Box<dyn Controller>, Missing> {
-    let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+    let provided = Capabilities::ALL;
     let mut controller =
         config.start(&Start { now: Time::ZERO, datagram: MSS as u16, provided })?;
     controller.on_congestion_event(&CongestionEvent {

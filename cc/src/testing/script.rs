@@ -12,8 +12,7 @@ use crate::{
 /// Size of every packet in bytes.
 pub const MSS: u64 = 1_200;
 /// All capabilities that a stack can provide.
-pub const ALL_SIGNALS: Capabilities =
-    Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+pub const ALL_SIGNALS: Capabilities = Capabilities::ALL;
 /// Round-trip time of the path without queueing.
 pub const RTT: Duration = Duration::from_millis(100);
 

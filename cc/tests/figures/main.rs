@@ -95,6 +95,7 @@ const FIGURES: &[Figure] = &[
         ..PLAIN
     },
     Figure { name: "dctcp", check: checks::reno_grows_whatever_the_queue_does, ..PLAIN },
+    Figure { name: "prague", check: checks::reno_grows_whatever_the_queue_does, ..PLAIN },
     Figure { name: "copa", check: checks::copa_turns_and_competes, ..PLAIN },
     // The scripted queueing delay of 40 ms is twice this target.
     Figure {
@@ -286,7 +287,7 @@ impl Run {
 
 /// Returns a controller in avoidance, after a mark that came at the figure's window.
 fn started(figure: &Figure) -> Box<dyn Controller> {
-    let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+    let provided = Capabilities::ALL;
     let start = Start { now: Time::ZERO, datagram: MSS as u16, provided };
     let spec = match figure.options {
         "" => figure.name.to_owned(),

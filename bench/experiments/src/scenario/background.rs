@@ -179,6 +179,7 @@ impl PacketLevelGroups {
                             group.datagram,
                             max_window,
                             TcpSettings::stamps(&*controller_config),
+                            controller_config.required().l4s,
                         )
                     });
                     self.tcp.push((

@@ -663,7 +663,7 @@ fn smallest_datagram(stack: Stack) -> u16 {
 /// has a limit.
 fn receive_window(traffic: &Traffic) -> Option<u64> {
     let packets = traffic.max_window.packets().filter(|_| traffic.stack == Stack::Tcp)?;
-    let segment = traffic.tcp.sender(traffic.datagram, Some(packets), false).smss();
+    let segment = traffic.tcp.sender(traffic.datagram, Some(packets), false, false).smss();
     Some(u64::from(packets) * u64::from(segment))
 }
 

@@ -237,8 +237,8 @@ mod tests {
         assert_eq!((acks.every, acks.max_delay.as_millis()), (2, 40));
         // Packets of 1420 bytes carry 1380 bytes of data, or 1368 bytes with timestamps.
         let settings = TcpSettings { options, acks };
-        assert_eq!(settings.sender(1_392, None, false).smss(), 1_380);
-        assert_eq!(settings.sender(1_392, Some(68), true).smss(), 1_368);
+        assert_eq!(settings.sender(1_392, None, false, false).smss(), 1_380);
+        assert_eq!(settings.sender(1_392, Some(68), true, false).smss(), 1_368);
     }
 
     #[test]

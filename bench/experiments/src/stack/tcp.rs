@@ -41,7 +41,12 @@ pub(super) fn ends(
     };
     let provided = settings.tcp.provided();
     let timestamps = TcpSettings::stamps(&**config) && !settings.extension.is_off();
-    let sender = settings.tcp.sender(settings.datagram, settings.max_window.packets(), timestamps);
+    let sender = settings.tcp.sender(
+        settings.datagram,
+        settings.max_window.packets(),
+        timestamps,
+        config.required().l4s,
+    );
     let opener = Opener {
         connections: TcpConnections::new(settings.sim),
         sim: settings.sim.clone(),

@@ -88,6 +88,8 @@ pub struct TcpOptions {
     pub timestamps: bool,
     /// Whether data are ECN-capable and marks are reported to the controller (RFC 3168 §6.1).
     pub ecn: bool,
+    /// With ECN: whether data leave as ECT(1) instead of ECT(0) (L4S, RFC 9331 §4.1).
+    pub ect1: bool,
     /// With ECN: whether ACKs carry the number of marked packets, so that every ACK with marks is
     /// reported to the controller instead of one per window (draft-ietf-tcpm-accurate-ecn).
     pub accurate_ecn: bool,
@@ -136,6 +138,7 @@ impl Default for TcpOptions {
             limited_transmit: true,
             timestamps: false,
             ecn: false,
+            ect1: false,
             accurate_ecn: false,
             ecn_retransmissions: false,
             least_window: 2,

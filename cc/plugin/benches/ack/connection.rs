@@ -38,8 +38,7 @@ impl Clock for Manual {
 struct NoStack;
 
 impl Stack for NoStack {
-    const PROVIDED: Capabilities =
-        Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
+    const PROVIDED: Capabilities = Capabilities { one_way: true, ecn: true, ..Capabilities::NONE };
     type Transport = ();
     type ControllerFactory = ControllerSource;
     type ClientConfig = ClientCryptoConfig;

@@ -93,8 +93,8 @@ impl<F: crate::BufFactory> Connection<F> {
         self.fathom.received_ecn = codepoint & 3;
     }
 
-    /// Returns the ECN field for the datagram that [`Connection::send`] returned last: 2 (ECT(0))
-    /// or 0.
+    /// Returns the ECN field for the datagram that [`Connection::send`] returned last: 2 (ECT(0)), 1
+    /// (ECT(1), for controllers that need it), or 0.
     pub fn ecn_to_send(&self) -> u8 {
         let drops_marked = || {
             self.paths
@@ -130,8 +130,11 @@ impl ConnectionPlugin {
             }
             None => return Ok(Self::default()),
         };
+        let mut marking = Marking::default();
+        marking.set_l4s(controller_config.as_ref().is_some_and(|c| c.required().l4s));
         let setup = ConnectionConfig { controller_config, ..setup };
-        Ok(Self { state: Some(state(setup.clone())?), setup: Some(setup), ..Self::default() })
+        let state = Some(state(setup.clone())?);
+        Ok(Self { state, setup: Some(setup), marking, ..Self::default() })
     }
 
     /// Handles a change of the algorithm by the application during the handshake. Our transport
@@ -158,6 +161,8 @@ impl ConnectionPlugin {
                 ConnectionConfig { controller_config, ..setup.clone() }
             }
         };
+        let l4s = setup.controller_config.as_ref().is_some_and(|c| c.required().l4s);
+        self.marking.set_l4s(l4s);
         let state = state(setup.clone())?;
         state.set_ack_delay_exponent(self.exponent);
         self.state = Some(state);

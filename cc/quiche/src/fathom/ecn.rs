@@ -2,8 +2,9 @@
 
 use crate::frame::EcnCounts;
 
-/// Value of ECT(0) in the IP header.
+/// Values of ECT(0) and ECT(1) in the IP header.
 const ECT0: u8 = 2;
+const ECT1: u8 = 1;
 
 /// Counts of the marks on packets received in one packet number space.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,7 +18,7 @@ impl Received {
     /// Counts a packet whose IP header had this ECN field.
     pub(crate) fn count(&mut self, codepoint: u8) {
         match codepoint & 3 {
-            1 => self.ect1 += 1,
+            ECT1 => self.ect1 += 1,
             ECT0 => self.ect0 += 1,
             3 => self.ce += 1,
             _ => {}
@@ -35,19 +36,28 @@ impl Received {
 /// (RFC 9000 §13.4.2). It uses only the application's packet number space.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marking {
+    /// Whether packets leave as ECT(1) instead of ECT(0).
+    l4s: bool,
     failed: bool,
     largest: Option<u64>,
-    ect0: u64,
+    /// Packets that the peer reported with the codepoint of our packets.
+    ect: u64,
     ce: u64,
 }
 
 impl Marking {
+    /// Sets whether packets leave as ECT(1). The application may choose another controller during
+    /// the handshake, before any packet of the application's number space.
+    pub(crate) fn set_l4s(&mut self, l4s: bool) {
+        self.l4s = l4s;
+    }
+
     /// Returns the ECN field for the next datagram.
     pub(crate) const fn codepoint(&self) -> u8 {
-        if self.failed {
-            0
-        } else {
-            ECT0
+        match (self.failed, self.l4s) {
+            (true, _) => 0,
+            (false, true) => ECT1,
+            (false, false) => ECT0,
         }
     }
 
@@ -55,8 +65,8 @@ impl Marking {
     /// Returns whether the frame reports new CE marks.
     ///
     /// Validation by RFC 9000 §13.4.2.1: the frame must have counts, the counts must have grown
-    /// by at least the number of newly acknowledged packets, and no count may be for ECT(1). Frames
-    /// that arrive out of order are ignored.
+    /// by at least the number of newly acknowledged packets, and no count may be for the codepoint
+    /// that we do not send. Frames that arrive out of order are ignored.
     pub(crate) fn acknowledged(
         &mut self,
         packets: u64,
@@ -68,10 +78,11 @@ impl Marking {
         }
         self.largest = Some(largest);
         let (ect0, ect1, ce) = counts.map_or((0, 0, 0), EcnCounts::values);
-        let grown = ect0.checked_sub(self.ect0).zip(ce.checked_sub(self.ce));
+        let (ect, other) = if self.l4s { (ect1, ect0) } else { (ect0, ect1) };
+        let grown = ect.checked_sub(self.ect).zip(ce.checked_sub(self.ce));
         match grown {
-            Some((new_ect0, new_ce)) if ect1 == 0 && new_ect0.saturating_add(new_ce) >= packets => {
-                (self.ect0, self.ce) = (ect0, ce);
+            Some((new_ect, new_ce)) if other == 0 && new_ect.saturating_add(new_ce) >= packets => {
+                (self.ect, self.ce) = (ect, ce);
                 new_ce > 0
             }
             _ => {
@@ -114,6 +125,18 @@ mod tests {
         assert!(!on_counts(&mut marking, 1, 3, (3, 0, 9)), "nothing larger is acknowledged");
         assert!(!on_counts(&mut marking, 1, 4, (4, 0, 1)));
         assert_eq!(marking.codepoint(), 2);
+    }
+
+    #[test]
+    fn l4s_packets_are_validated_as_ect1() {
+        let mut marking = Marking::default();
+        marking.set_l4s(true);
+        assert_eq!(marking.codepoint(), 1);
+        assert!(!on_counts(&mut marking, 2, 1, (0, 2, 0)));
+        assert!(on_counts(&mut marking, 2, 3, (0, 3, 1)));
+        assert_eq!(marking.codepoint(), 1);
+        assert!(!on_counts(&mut marking, 1, 4, (1, 3, 1)), "changed to ECT(0) on the path");
+        assert_eq!(marking.codepoint(), 0);
     }
 
     #[test]

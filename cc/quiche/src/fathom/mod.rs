@@ -78,5 +78,4 @@ pub(crate) use registry::named;
 pub use registry::{algorithm, algorithm_of};
 
 /// Capabilities of quiche, which provides all of them. For ECN, the application must help.
-pub const PROVIDED: fathom_cc::Capabilities =
-    fathom_cc::Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+pub const PROVIDED: fathom_cc::Capabilities = fathom_cc::Capabilities::ALL;

@@ -47,7 +47,13 @@ impl TcpSender {
         let (arrived, marked) = ack.marks.filter(|_| self.options.accurate_ecn)?;
         let before = self.marks;
         self.marks = (arrived.saturating_sub(marked).max(before.0), marked.max(before.1));
-        let [ect0, ce] = [self.marks.0 - before.0, self.marks.1 - before.1].map(u64::from);
-        Some(EcnDelta { ect0, ect1: 0, ce })
+        let [ect, ce] = [self.marks.0 - before.0, self.marks.1 - before.1].map(u64::from);
+        let (ect0, ect1) = if self.sends_ect1() { (0, ect) } else { (ect, 0) };
+        Some(EcnDelta { ect0, ect1, ce })
+    }
+
+    /// Returns whether ECN-capable segments leave as ECT(1).
+    pub(crate) const fn sends_ect1(&self) -> bool {
+        self.options.ect1
     }
 }
