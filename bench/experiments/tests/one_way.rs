@@ -196,7 +196,7 @@ fn run(setup: &Setup) -> Outcome {
 
     let start = accepted.lock().unwrap_or(Time::ZERO);
     let mut truth: HashMap<Time, Vec<Duration>> = HashMap::new();
-    for (at, delay) in sim.link_log(link) {
+    for fathom_netsim::link::Logged { arrived: at, delay, .. } in sim.link_log(link) {
         truth.entry(at).or_default().push(delay);
     }
     let client = result.lock().take().expect("the client ended");

@@ -205,7 +205,7 @@ fn run(queue: &str, classic: &str, flows: usize, round_trip_ms: u64) -> Outcome 
     };
     let measure = || {
         let (stats, log) = (sim.link_stats(link), sim.link_log(link));
-        let all: f64 = log.iter().map(|(_, delay)| delay.as_secs_f64() * 1e3).sum();
+        let all: f64 = log.iter().map(|packet| packet.delay.as_secs_f64() * 1e3).sum();
         let waited = count(|c| &c.waited) / 1e6;
         let bytes = stats.bytes as f64;
         let (acknowledged, marked) = (count(|c| &c.acknowledged), count(|c| &c.marked));

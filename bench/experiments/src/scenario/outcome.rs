@@ -213,6 +213,9 @@ pub struct PacketDelay {
     pub at_nanos: u64,
     /// Time in the queue and in transmission, in nanoseconds.
     pub delay_nanos: u64,
+    /// Whether a queue that schedules received the packet as ECT(1) or CE.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub l4s: bool,
 }
 
 /// Flows' shares of a link over time, and the sizes of their packets. A bin includes the flows that

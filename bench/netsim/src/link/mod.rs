@@ -104,6 +104,17 @@ impl LinkStats {
     }
 }
 
+/// An admitted packet of a link that keeps a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// Arrival time.
+    pub arrived: Time,
+    /// Time in the link: waiting and transmission.
+    pub delay: Duration,
+    /// Whether a queue that schedules received the packet as ECT(1) or CE (RFC 9331 §5.1).
+    pub l4s: bool,
+}
+
 /// A link with a rate and a queue in front of it.
 ///
 /// Most queues are first in, first out, so a packet's departure is known on arrival, and one event
@@ -126,7 +137,7 @@ pub struct Link {
     /// only for links with one rate.
     busy: u64,
     stats: LinkStats,
-    log: Option<Vec<(Time, Duration)>>,
+    log: Option<Vec<Logged>>,
 }
 
 /// Manner in which a link serves its queue.
@@ -239,9 +250,9 @@ impl Link {
         self
     }
 
-    /// Returns the arrival time of each admitted packet, and its time in the link (waiting and
-    /// transmission). The result is empty unless the link keeps a log.
-    pub fn log(&self) -> &[(Time, Duration)] {
+    /// Returns the admitted packets, in the order in which their transmission was planned. The
+    /// result is empty unless the link keeps a log.
+    pub fn log(&self) -> &[Logged] {
         self.log.as_deref().unwrap_or_default()
     }
 
@@ -315,7 +326,7 @@ impl Link {
     fn admit(&mut self, now: Time, bytes: u32, out: Time, mark: bool) {
         self.free_at = out;
         if let Some(log) = &mut self.log {
-            log.push((now, out.since(now)));
+            log.push(Logged { arrived: now, delay: out.since(now), l4s: false });
         }
         self.departures.push_back((out, bytes));
         self.queued_bytes += u64::from(bytes);

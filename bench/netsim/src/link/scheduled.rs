@@ -9,7 +9,8 @@
 
 use fathom_units::Time;
 
-use super::{Link, Service};
+use super::{Link, Logged, Service};
+use crate::ecn::Ecn;
 use crate::nanos::nanos_between;
 use crate::queue::{Queued, Scheduler};
 
@@ -96,7 +97,11 @@ impl Link {
         self.stats.marked += u64::from(mark);
         self.stats.bytes += u64::from(packet.bytes);
         if let Some(log) = &mut self.log {
-            log.push((packet.arrived, out.since(packet.arrived)));
+            log.push(Logged {
+                arrived: packet.arrived,
+                delay: out.since(packet.arrived),
+                l4s: matches!(packet.ecn, Some(Ecn::Ect1 | Ecn::Ce)),
+            });
         }
         Some(Transmission { packet, out, mark })
     }
@@ -170,7 +175,7 @@ mod tests {
         assert!((stats.mean_queue - 0.75).abs() < 1e-9 && stats.sent_bytes == 2_000.0, "{stats:?}");
         let area: f64 = stats.queue_series.unwrap().bins().iter().map(|bin| bin.sum).sum();
         assert!((area - 0.003).abs() < 1e-9, "{area}");
-        let delays: Vec<_> = link.log().iter().map(|(_, delay)| *delay).collect();
+        let delays: Vec<_> = link.log().iter().map(|packet| packet.delay).collect();
         assert_eq!(delays, [1, 2].map(Duration::from_millis));
     }
 

@@ -119,7 +119,7 @@ mod tests {
         executor.run(Time::from_millis(1_000));
         let stats = sim.net_stats();
         assert_eq!((stats.sent, stats.delivered), (sent.len() as u64, sent.len() as u64));
-        sim.link_log(link).iter().map(|(at, _)| at.as_nanos() / 1_000).collect()
+        sim.link_log(link).iter().map(|packet| packet.arrived.as_nanos() / 1_000).collect()
     }
 
     #[test]

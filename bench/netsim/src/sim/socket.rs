@@ -11,7 +11,7 @@ use std::time::Duration;
 use fathom_units::Time;
 use parking_lot::Mutex;
 
-use crate::link::{Link, LinkStats};
+use crate::link::{Link, LinkStats, Logged};
 use crate::path::{Impairer, ImpairmentCounts};
 
 use super::addresses::{PORT, client_address, server_address, server_ip};
@@ -69,7 +69,7 @@ impl SimHandle {
     }
 
     /// Returns the log of a link so far ([`Link::log`]).
-    pub fn link_log(&self, link: LinkId) -> Vec<(Time, Duration)> {
+    pub fn link_log(&self, link: LinkId) -> Vec<Logged> {
         self.core().net.links[link.0 as usize].log().to_vec()
     }
 

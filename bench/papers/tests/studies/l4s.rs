@@ -20,18 +20,23 @@ pub(crate) const PAGE: Page = Page {
     figures: &[("bench/results/l4s/queue.svg", figure)],
 };
 
-/// Time in ns from which RTT samples count: the warm-up of both studies.
+/// Time in ns from which packets count: the warm-up of both studies.
 const WARM_UP: u64 = 20_000_000_000;
 
-/// Returns the queueing delays in ms that the first flow of a group measured: its RTTs less the
-/// smallest one, in ascending order.
-fn queueing(outcome: &Outcome, group: &str) -> Vec<f64> {
-    let samples = &outcome.groups[group].rtt.as_ref().expect("RTTs").samples;
-    let least = samples.iter().map(|sample| sample.rtt).min().expect("an RTT");
-    let counted = samples.iter().filter(|sample| sample.at.as_nanos() >= WARM_UP);
-    let mut all: Vec<f64> = counted.map(|s| 1e3 * (s.rtt - least).as_secs_f64()).collect();
+/// Returns the times in ms that packets spent at the link, in ascending order: packets that arrived
+/// there as ECT(1) or CE, or all others.
+fn delays(outcome: &Outcome, l4s: bool) -> Vec<f64> {
+    let packets = outcome.links["left-right"].delays.iter();
+    let counted = packets.filter(|p| p.at_nanos >= WARM_UP && p.l4s == l4s);
+    let mut all: Vec<f64> = counted.map(|p| p.delay_nanos as f64 / 1e6).collect();
     all.sort_by(f64::total_cmp);
     all
+}
+
+/// Returns the delays of the subject's packets. Only Prague has packets of its own kind.
+fn of_subject(outcome: &Outcome) -> Vec<f64> {
+    let l4s = delays(outcome, true);
+    if l4s.is_empty() { delays(outcome, false) } else { l4s }
 }
 
 fn mean(of: &[f64]) -> f64 {
@@ -40,9 +45,9 @@ fn mean(of: &[f64]) -> f64 {
 
 const SUBJECT: [Measure; 3] = [
     ("subject_mbps", |o| round(o.groups["subject"].throughput_bps / 1e6, 4)),
-    ("queue_mean_ms", |o| mean(&queueing(o, "subject"))),
+    ("queue_mean_ms", |o| mean(&of_subject(o))),
     ("queue_p99_ms", |o| {
-        let all = queueing(o, "subject");
+        let all = of_subject(o);
         round(all[all.len() * 99 / 100], 3)
     }),
 ];
@@ -56,7 +61,7 @@ const BESIDE: Stored = Stored {
         SUBJECT[1],
         SUBJECT[2],
         ("cubic_mbps", |o| round(o.groups["cubic"].throughput_bps / 1e6, 4)),
-        ("cubic_queue_mean_ms", |o| mean(&queueing(o, "cubic"))),
+        ("cubic_queue_mean_ms", |o| mean(&delays(o, false))),
     ],
     over_time: None,
     checked: ("rtt", if cfg!(feature = "quiche") { "10ms" } else { "" }),
@@ -117,7 +122,7 @@ fn figure() -> String {
             Some((ms, estimate(&rows, &key, "queue_mean_ms")?))
         };
         let points: Vec<_> = values(&rows, "rtt").into_iter().filter_map(point).collect();
-        Series::of_estimates(controller.clone(), points.into_iter())
+        Series::of_estimates(controller.clone(), points)
     };
     let series = values(&rows, "controller").into_iter().map(curve).collect();
     let x = Axis::linear("base round-trip time in ms");

@@ -8,7 +8,7 @@ use fathom_metrics::{
     Fairness, GroupBytes, LiveStream, MediaOutcome, PageStats, Responses, WINDOWS, fair_by_packets,
     round,
 };
-use fathom_netsim::link::{CountedBytes, Drops, LinkStats};
+use fathom_netsim::link::{CountedBytes, Drops, LinkStats, Logged};
 use fathom_netsim::sim::{FlowSpans, SimHandle, WIRE_OVERHEAD};
 
 use super::super::limit_outcome::LimitOutcome;
@@ -36,9 +36,10 @@ impl Run<'_> {
                 .impairment_counts(*link)
                 .map(|counts| ImpairmentOutcome::of(&counts.since(&before)));
             if self.scenario.keep.delays.contains(name) {
-                let delay = |(at, delay): (Time, Duration)| PacketDelay {
-                    at_nanos: at.as_nanos(),
-                    delay_nanos: delay.as_nanos() as u64,
+                let delay = |packet: Logged| PacketDelay {
+                    at_nanos: packet.arrived.as_nanos(),
+                    delay_nanos: packet.delay.as_nanos() as u64,
+                    l4s: packet.l4s,
                 };
                 outcome.delays = sim.link_log(*link).into_iter().map(delay).collect();
             }
