@@ -10,7 +10,7 @@ use fathom_cc::catalogue;
 use fathom_experiments::study::{self, MOST_SEEDS, StudyError};
 use fathom_judge::{
     Battery, Depth, Direction, JudgePlan, Profile, Scorecard, Settings, Test, Verdict, changes,
-    cpu_per_ack, report, scorecard,
+    check_baseline, cpu_per_ack, report, scorecard,
 };
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
@@ -151,6 +151,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         scale: args.scale,
     };
     let plan = JudgePlan::new(battery, settings).map_err(Failure::input)?;
+    if let Some(old) = &old {
+        check_baseline(old, &plan).map_err(|e| Failure::input(format!("--baseline: {e}")))?;
+    }
     let folder = args.results.join(FOLDER);
     let mut card = if args.backend == Backend::Netem && args.kernel.is_elsewhere()? {
         judge_in_guest(&plan, args, &folder)?
@@ -163,8 +166,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Err(why) => output::say(format!("--cpu: not applicable: {why}")),
         }
     }
-    let changed = old.as_ref().map(|old| changes(old, &card)).transpose();
-    let changed = changed.map_err(|e| Failure::input(format!("--baseline: {e}")))?;
+    let changed = old.as_ref().map(|old| changes(old, &card));
     output::first_failure([
         text.print(&report::text(&card, changed.as_deref())),
         args.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &card)),

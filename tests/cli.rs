@@ -308,7 +308,10 @@ fn stacks_are_listed_with_capabilities_and_controllers() {
         for native in stack.natives() {
             assert!(line.contains(&format!("native:{native}")), "{line}");
         }
-        assert_eq!(line.matches("shaping").count(), 4 - stack.provided().names().len(), "{line}");
+        let [with, without] =
+            [stack.provided_with_shaping(), stack.provided()].map(|all| all.names().len());
+        assert_eq!(line.matches("shaping").count(), with - without, "{line}");
+        assert_eq!(line.matches(" yes").count(), without, "{line}");
     }
     for entry in fathom_cc::catalogue::CATALOGUE {
         let line = list

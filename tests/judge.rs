@@ -45,9 +45,16 @@ fn judge_fails_if_a_result_is_worse_than_the_baseline() {
     let only = ["--only", "7.5"];
     let out = run(folder.path(), &[&["judge", "cubic", "--json", "old.json"], &only[..]].concat());
     assert!(out.status.success(), "{}", text(&out.stderr));
-    // Vegas is worse than CUBIC on a satellite link.
-    let out =
-        run(folder.path(), &[&["judge", "vegas", "--baseline", "old.json"], &only[..]].concat());
+    let vegas = [&["judge", "vegas", "--baseline", "old.json"], &only[..]].concat();
+    let out = run(folder.path(), &vegas);
+    assert_eq!(out.status.code(), Some(2), "a baseline of another controller is refused");
+    assert!(text(&out.stderr).contains("another controller"), "{}", text(&out.stderr));
+    // Vegas is worse than CUBIC on a satellite link, as if a change of Vegas had made it so.
+    let old = folder.path().join("old.json");
+    let card = std::fs::read_to_string(&old).expect("a scorecard");
+    std::fs::write(&old, card.replace("\"controller\": \"cubic\"", "\"controller\": \"vegas\""))
+        .expect("written");
+    let out = run(folder.path(), &vegas);
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     assert!(
         text(&out.stderr).contains("became worse than in the baseline"),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fathom_cc::Invalid;
 
+use crate::plan::JudgePlan;
 use crate::scorecard::{JudgedCheck, Scorecard};
 use crate::verdict::Verdict;
 
@@ -56,37 +57,39 @@ impl Direction {
 /// Identity of a check, the same in both scorecards.
 type Name<'a> = (String, &'a str, &'a str, &'a BTreeMap<String, String>);
 
-/// Returns the checks of both scorecards whose verdicts differ, in the order of the new scorecard.
+/// Checks that a scorecard can be the baseline of a plan.
 ///
 /// # Errors
-/// Returns an error, in one line, if the scorecards cannot be compared: another controller (other
-/// options of the same controller are allowed), or another profile, stack, references, depth,
-/// backend or scale. The number of seeds and the version may differ.
-pub fn changes(old: &Scorecard, new: &Scorecard) -> Result<Vec<Change>, Invalid> {
+/// Returns an error, in one line, if the scorecard is of another controller (other options of the
+/// same controller are allowed), or of another profile, stack, references, depth, backend or scale.
+/// The number of seeds and the version may differ.
+pub fn check_baseline(baseline: &Scorecard, plan: &JudgePlan) -> Result<(), Invalid> {
     // The name of a native controller includes a colon: native:bbr.
-    let name = |card: &Scorecard| match card.controller.split_once(':') {
+    let name = |spec: &str| match spec.split_once(':') {
         Some((name, _)) if name != "native" => name.to_owned(),
-        _ => card.controller.clone(),
+        _ => spec.to_owned(),
     };
-    let facts = |card: &Scorecard| {
-        [
-            ("profile", card.profile.to_string()),
-            ("controller", name(card)),
-            ("stack", card.stack.clone()),
-            ("--against", card.against.join(",")),
-            ("depth", card.depth.clone()),
-            ("backend", card.backend.to_string()),
-            ("--scale", card.scale.unwrap_or(1.0).to_string()),
-        ]
-    };
-    if let Some(((what, before), (_, now))) =
-        facts(old).into_iter().zip(facts(new)).find(|(before, now)| before != now)
-    {
-        return Err(Invalid::because(format!(
+    let (card, now) = (baseline, &plan.settings);
+    let facts = [
+        ("profile", card.profile.to_string(), plan.battery.profile.to_string()),
+        ("controller", name(&card.controller), name(&now.controller)),
+        ("stack", card.stack.clone(), now.stack.name().to_owned()),
+        ("--against", card.against.join(","), now.against.join(",")),
+        ("depth", card.depth.clone(), now.depth.name().to_owned()),
+        ("backend", card.backend.to_string(), now.backend.to_string()),
+        ("--scale", card.scale.unwrap_or(1.0).to_string(), now.scale.to_string()),
+    ];
+    match facts.into_iter().find(|(_, before, now)| before != now) {
+        None => Ok(()),
+        Some((what, before, now)) => Err(Invalid::because(format!(
             "the baseline has another {what} ({before} instead of {now}); judge with {before}, or \
              name another baseline"
-        )));
+        ))),
     }
+}
+
+/// Returns the checks of both scorecards whose verdicts differ, in the order of the new scorecard.
+pub fn changes(old: &Scorecard, new: &Scorecard) -> Vec<Change> {
     let before: BTreeMap<Name<'_>, &JudgedCheck> = checks(old).collect();
     let change = |(name, now): (Name<'_>, &JudgedCheck)| {
         let before = *before.get(&name)?;
@@ -103,7 +106,7 @@ pub fn changes(old: &Scorecard, new: &Scorecard) -> Result<Vec<Change>, Invalid>
             direction: Direction::of(before.verdict, now.verdict),
         })
     };
-    Ok(checks(new).filter_map(change).collect())
+    checks(new).filter_map(change).collect()
 }
 
 fn checks(of: &Scorecard) -> impl Iterator<Item = (Name<'_>, &JudgedCheck)> {

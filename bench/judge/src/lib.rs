@@ -34,7 +34,7 @@ mod value;
 mod verdict;
 
 pub use battery::{Battery, BatteryError, Check, Criterion, Relation, Strength, Test, Threshold};
-pub use changes::{Change, Direction, changes};
+pub use changes::{Change, Direction, changes, check_baseline};
 pub use cpu::{CpuPerAck, cpu_per_ack};
 pub use league::{League, LeagueError};
 pub use plan::{Depth, JudgePlan, Settings};
