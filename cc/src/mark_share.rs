@@ -19,8 +19,7 @@ pub(crate) struct MarkShare {
 }
 
 impl MarkShare {
-    /// Starts with a share of 1, as RFC 8257 §3.3 recommends, so that the first mark halves the
-    /// window.
+    /// Starts with a share of 1, as RFC 8257 §3.3 recommends. Each round without marks lowers it.
     pub(crate) fn new(gain: Ratio) -> Self {
         let gain = f64::from(gain.num()) / f64::from(gain.den());
         Self { gain, alpha: 1.0, marked: 0, packets: 0 }

@@ -28,10 +28,10 @@ pub struct Change {
 pub enum Direction {
     /// The check fails now, but did not fail before.
     Worse,
-    /// The check passed before and is not decided now, for example because there are fewer seeds.
-    /// That is no evidence that the controller became worse.
+    /// The check was decided before and is not decided now, for example because there are fewer
+    /// seeds. That is no evidence that the controller became worse or better.
     LessCertain,
-    /// The check failed before and does not fail now, or it passes now.
+    /// The check passes now, but did not pass before.
     Better,
 }
 
@@ -48,8 +48,8 @@ impl Direction {
     const fn of(before: Verdict, now: Verdict) -> Self {
         match (before, now) {
             (_, Verdict::Fail) => Self::Worse,
-            (Verdict::Pass, Verdict::NotDecided) => Self::LessCertain,
-            _ => Self::Better,
+            (_, Verdict::Pass) => Self::Better,
+            (_, Verdict::NotDecided | Verdict::NotApplicable) => Self::LessCertain,
         }
     }
 }

@@ -174,7 +174,13 @@ fn failures(card: &Scorecard, program: &str) -> String {
         for test in &criterion.tests {
             let failed: Vec<&JudgedCheck> =
                 test.checks.iter().filter(|check| check.verdict == Verdict::Fail).collect();
-            if let Some(worst) = failed.first() {
+            // The first failed check stands for all others of its test, except on the page of BBRs,
+            // where each check is about something else.
+            let listed = match card.profile {
+                Profile::Rfc9743 => failed.len().min(1),
+                Profile::Bbr => failed.len(),
+            };
+            for worst in &failed[..listed] {
                 let at = worst.at_text();
                 let _ = writeln!(
                     text,
@@ -184,7 +190,7 @@ fn failures(card: &Scorecard, program: &str) -> String {
                     if at.is_empty() { String::new() } else { format!(" ({at})") },
                     worst.measure,
                     card.finding(worst),
-                    match failed.len() - 1 {
+                    match failed.len() - listed {
                         0 => String::new(),
                         1 => "; 1 more check of this test failed".to_owned(),
                         more => format!("; {more} more checks of this test failed"),

@@ -13,8 +13,10 @@
 //!   count with the frame's share.
 //! - **Losses** halve the window (RFC 9002 §7.3.2), and growth is Reno's. The draft also allows
 //!   CUBIC.
-//! - **Classic ECN queues are not detected.** If a queue without L4S marks packets, Prague takes more
-//!   than its share. The draft describes a detector, which is optional.
+//! - **Classic ECN queues are not detected**, although RFC 9331 asks senders on the Internet to
+//!   detect them. If such a queue marks packets, this controller reduces its window too little.
+//! - **Two more requirements of RFC 9331 are not met**: The window is never below two packets, and
+//!   the stack detects losses by counting packets, not only by time.
 //! - **Bursts**: The stack paces a window over a round trip. The draft limits bursts to 250 us.
 
 use std::time::Duration;
@@ -62,6 +64,7 @@ impl RuleConfig for PragueConfig {
             virtual_rtt: self.virtual_rtt,
             share: MarkShare::new(self.gain),
             round: RoundTrip::default(),
+            marked: false,
             measured_from: now,
             rtt: Duration::ZERO,
             reduced: None,
@@ -80,6 +83,8 @@ pub struct Prague {
     virtual_rtt: Duration,
     share: MarkShare,
     round: RoundTrip,
+    /// Whether any packet has been marked.
+    marked: bool,
     /// Time since which the present share is measured.
     measured_from: Time,
     /// Last round-trip time.
@@ -103,8 +108,12 @@ impl WindowRule for Prague {
     fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         self.rtt = acks.rtt.latest;
         let marked = self.share.on_ack(acks);
+        self.marked |= marked > 0.0;
         if self.round.on_ack(acks) && acks.now >= self.measured_from + self.virtual_rtt {
-            self.share.end_round();
+            // Before the first mark, the share stays 1, so that the first mark halves the window.
+            if self.marked {
+                self.share.end_round();
+            }
             self.measured_from = acks.now;
         }
         let left = window.grow_slow_start(acked);
@@ -141,7 +150,8 @@ queue short and the link full. Flows with short round trips grow and react as if
     to_see: "No packet is marked in this figure except the first one. So the window grows by one packet per
 round trip, whatever the queue does, as Reno's.",
     weakness: "If a queue without L4S marks packets (classic ECN), Prague takes more than its share from other
-flows. Over a network without ECN, Prague is Reno. quinn and noq cannot send ECT(1).",
+flows, so do not use it on the Internet. Without marks and with round trips above 25 ms, Prague grows
+as Reno. quinn and noq cannot send ECT(1).",
 };
 
 #[cfg(test)]
@@ -176,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn prague_grows_by_a_datagram_per_round_and_less_with_short_round_trips() {
+    fn prague_grows_less_per_round_if_round_trips_are_short() {
         // The initial window is ten datagrams: five frames acknowledge it.
         let one = growth(50, 5, 0);
         assert!((1_100..=1_200).contains(&one), "{one}");

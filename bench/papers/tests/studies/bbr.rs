@@ -27,7 +27,8 @@ const QUEUE: Stored = Stored {
         let time = |n: usize| round(n as f64 * link.bin_seconds, 3);
         link.queue_mean.iter().enumerate().map(|(n, queue)| (time(n), *queue)).collect()
     })),
-    // The other two draw random numbers without a seed. Builds without quiche check nothing.
+    // quinn's BBR and noq's BBR3 use random numbers without a seed. Builds without quiche check
+    // nothing.
     checked: ("bbr", if cfg!(feature = "quiche") { "quiche" } else { "" }),
 };
 

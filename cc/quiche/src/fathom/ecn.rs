@@ -46,8 +46,8 @@ pub(crate) struct Marking {
 }
 
 impl Marking {
-    /// Sets whether packets leave as ECT(1). The application may choose another controller during
-    /// the handshake, before any packet of the application's number space.
+    /// Sets whether packets leave as ECT(1). If the application chooses another controller after
+    /// packets of its number space have left, validation may fail, which ends the marking.
     pub(crate) fn set_l4s(&mut self, l4s: bool) {
         self.l4s = l4s;
     }
