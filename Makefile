@@ -45,7 +45,7 @@ league: setup
 	bench/judge/league.sh target/release/fathom
 
 # Judges the BBRs of all stacks by the test cases of the BBR draft. Writes bench/results/bbr and
-# docs/bbr.md; takes about 6 min of CPU time.
+# docs/bbr.md; takes about 2 min of CPU time.
 bbr: setup
 	$(CARGO) build --release --locked --features quiche
 	bench/judge/bbr.sh target/release/fathom

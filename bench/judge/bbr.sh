@@ -9,7 +9,7 @@ mkdir -p "$cards"
 # A controller that fails cases makes `judge` exit with 1: that is a result.
 judge() {
   card="$cards/$1-${2#native:}.json"
-  "$program" judge "$2" --stack "$1" --profile bbr --seeds 5 --json "$card" >/dev/null || [ $? = 1 ]
+  "$program" judge "$2" --stack "$1" --profile bbr --seeds 10 --json "$card" >/dev/null || [ $? = 1 ]
 }
 
 judge quinn native:bbr

@@ -12,6 +12,7 @@ pub(crate) const PAGE: Page = Page {
     studies: &[&BESIDE, &PATHS],
     tables: &[
         ("rates", || beside("subject_mbps", 1)),
+        ("rates of cubic", || beside("cubic_mbps", 1)),
         ("queue mean", || beside("queue_mean_ms", 2)),
         ("queue p99", || beside("queue_p99_ms", 2)),
         ("queue of cubic", || beside("cubic_queue_mean_ms", 1)),
@@ -97,7 +98,7 @@ fn beside(column: &str, digits: usize) -> String {
 /// Returns the throughput and the mean queueing delay on each path.
 fn paths() -> String {
     let rows = PATHS.rows();
-    let columns = [("prague", "quiche"), ("prague", "tcp"), ("cubic", "quiche")];
+    let columns = [("prague", "quiche"), ("prague", "tcp"), ("cubic", "quiche"), ("cubic", "tcp")];
     let heads = columns.iter().flat_map(|(controller, stack)| {
         ["Mbps", "queue in ms"].map(|what| format!("{controller}, {stack}: {what}"))
     });
