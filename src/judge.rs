@@ -106,6 +106,10 @@ pub(crate) struct Args {
     /// Number of concurrent runs. [default: one per core]
     #[arg(long, value_name = "N", value_parser = numbers::jobs)]
     jobs: Option<NonZero<usize>>,
+    /// Judge by the stored runs, for example after an interruption, and run nothing. Checks whose
+    /// runs are not complete are undecided.
+    #[arg(long, conflicts_with_all = ["backend", "cpu"])]
+    only_stored: bool,
     /// List the thresholds with their reasons, and judge nothing.
     #[arg(long)]
     thresholds: bool,
@@ -155,7 +159,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         check_baseline(old, &plan).map_err(|e| Failure::input(format!("--baseline: {e}")))?;
     }
     let folder = args.results.join(FOLDER);
-    let mut card = if args.backend == Backend::Netem && args.kernel.is_elsewhere()? {
+    let mut card = if args.only_stored {
+        scorecard(&plan, &study::stored(&plan.runs, &folder), &BTreeMap::new())
+    } else if args.backend == Backend::Netem && args.kernel.is_elsewhere()? {
         judge_in_guest(&plan, args, &folder)?
     } else {
         judge(&plan, &folder, args.jobs)?

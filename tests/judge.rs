@@ -88,6 +88,13 @@ fn interrupted_judgement_can_be_continued() {
     assert!(kill.success());
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     let before = stored();
+    let partial =
+        run(stopped.path(), &[&["judge", "cubic", "--only-stored"][..], &JUDGE[2..]].concat());
+    assert!(
+        text(&partial.stdout).contains("runs without a result yet"),
+        "{}",
+        text(&partial.stdout)
+    );
     let out = run(stopped.path(), &args);
     let said = text(&out.stderr);
     assert!(said.contains(&format!("{before} ")), "{before} runs were there: {said}");

@@ -135,7 +135,8 @@ pub struct JudgedCheck {
 }
 
 /// Derives the verdicts from results. `failed` lists the labels and the errors of runs that ended
-/// with an error. A failed run of the controller fails the test.
+/// with an error. A failed run of the controller fails the test. A check whose runs are not complete
+/// is not decided.
 pub fn scorecard(
     plan: &JudgePlan,
     results: &[StudyRunResult],
@@ -187,9 +188,11 @@ struct Judge<'a> {
 struct Point<'a> {
     subject: BTreeMap<u64, &'a Outcome>,
     reference: BTreeMap<u64, &'a Outcome>,
-    /// Error of a run without an outcome. The flag is `true` for a run of the controller, and
-    /// `false` for a run of the reference.
+    /// Error of a failed run. The flag is `true` for a run of the controller, and `false` for a run
+    /// of the reference.
     failure: Option<(bool, &'a str)>,
+    /// Number of runs that have no result yet.
+    missing: usize,
 }
 
 impl Point<'_> {
@@ -290,14 +293,14 @@ impl Judge<'_> {
                     let side = if subject { &mut point.subject } else { &mut point.reference };
                     side.insert(run.seed, outcome);
                 }
-                None => {
-                    let why =
-                        self.failed.get(&run.label()).map_or("the run has no result", |why| why);
+                None => match self.failed.get(&run.label()) {
                     // A failure of the controller takes precedence over a failure of the reference.
-                    if subject || point.failure.is_none() {
+                    Some(why) if subject || point.failure.is_none() => {
                         point.failure = Some((subject, why));
                     }
-                }
+                    Some(_) => {}
+                    None => point.missing += 1,
+                },
             }
         }
         // If the reference itself is judged, compare it with itself.
@@ -341,6 +344,9 @@ impl Judge<'_> {
             (_, Some((true, why))) => (Verdict::Fail, Some(format!("a run failed: {why}"))),
             (_, Some((false, why))) if relative => {
                 (Verdict::NotDecided, Some(format!("a run of the reference failed: {why}")))
+            }
+            _ if point.missing > 0 => {
+                (Verdict::NotDecided, Some(format!("runs without a result yet: {}", point.missing)))
             }
             _ => match (point.requests_that_tell_nothing(&quantity), &value) {
                 (Some(decided), _) => decided,

@@ -49,6 +49,24 @@ fn cases() -> String {
 }
 
 #[test]
+fn readme_counts_the_failed_cases_of_each_bbr() {
+    let cards = cards();
+    let failed = |name: &str| {
+        let card = cards.iter().find(|card| card.controller == name).expect("a BBR");
+        card.counts.failed
+    };
+    let cases = cards[0].criteria.iter().filter(|case| case.not_applicable.is_none()).count();
+    let line = format!(
+        "of {cases} test cases, noq's BBR3 fails {}, quiche's BBR2 {} and quinn's BBR {}",
+        failed("native:bbr3"),
+        failed("native:bbr2"),
+        failed("native:bbr")
+    );
+    let readme = text("README.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(readme.contains(&line), "README.md does not say: {line}");
+}
+
+#[test]
 fn stored_scorecards_belong_to_the_current_test_cases() {
     let battery = Battery::shipped(Profile::Bbr);
     for card in cards() {

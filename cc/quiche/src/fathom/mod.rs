@@ -24,8 +24,8 @@
 //! application that can read the ECN field passes it to [`Connection::set_received_ecn`] before
 //! each `recv`. ACK frames then carry counts. An application that can write the field calls
 //! [`Connection::ecn_to_send`] after each `send`. The result is 2 (ECT(0)) for connections with a
-//! controller of ours, until the path proves to clear or corrupt marks (RFC 9000 §13.4.2). An
-//! application that does neither gets stock's behaviour.
+//! controller of ours, or 1 (ECT(1)) if the controller needs it, until the path proves to clear or
+//! corrupt marks (RFC 9000 §13.4.2). An application that does neither gets stock's behaviour.
 //!
 //! # Pacing and packet size
 //!
