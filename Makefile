@@ -79,7 +79,7 @@ overload: setup
 # writes these pages; takes about 20 min of CPU time. STUDY=start-up selects one.
 studies: setup
 	$(CARGO) test --release --locked --features quiche -p fathom-papers --test studies studies_run -- --ignored --nocapture
-	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test studies
+	FATHOM_WRITE=1 $(CARGO) test --release --locked --features quiche -p fathom-papers --test studies
 
 # Runs a study on a real Slurm, against an S3 server and as a Kubernetes job (docs/sweeps.md). Needs
 # root: installs Slurm, munge and Python packages.

@@ -45,11 +45,12 @@ impl Direction {
         }
     }
 
-    const fn of(before: Verdict, now: Verdict) -> Self {
-        match (before, now) {
-            (_, Verdict::Fail) => Self::Worse,
-            (_, Verdict::Pass) => Self::Better,
-            (_, Verdict::NotDecided | Verdict::NotApplicable) => Self::LessCertain,
+    /// Returns the direction of a change to this verdict.
+    const fn to(now: Verdict) -> Self {
+        match now {
+            Verdict::Fail => Self::Worse,
+            Verdict::Pass => Self::Better,
+            Verdict::NotDecided | Verdict::NotApplicable => Self::LessCertain,
         }
     }
 }
@@ -103,7 +104,7 @@ pub fn changes(old: &Scorecard, new: &Scorecard) -> Vec<Change> {
             },
             before: (before.verdict, before.value_text()),
             now: (now.verdict, now.value_text()),
-            direction: Direction::of(before.verdict, now.verdict),
+            direction: Direction::to(now.verdict),
         })
     };
     checks(new).filter_map(change).collect()

@@ -106,11 +106,7 @@ impl Endpoints {
             }),
             Self::Tcp(sender, _) => sender.poll_send(now).map(|segment| Outgoing {
                 size: u32::from(segment.size),
-                ecn: segment.ecn_capable.then_some(if sender.sends_ect1() {
-                    Ecn::Ect1
-                } else {
-                    Ecn::Ect0
-                }),
+                ecn: sender.ecn_of(&segment),
                 stored: tcp::store_segment(epoch, &segment),
             }),
         }

@@ -183,8 +183,7 @@ impl TcpEndpoint {
             return None;
         }
         if let Some(segment) = self.sender.poll_send(now) {
-            let ect = if self.sender.sends_ect1() { Ecn::Ect1 } else { Ecn::Ect0 };
-            let ecn = segment.ecn_capable.then_some(ect);
+            let ecn = self.sender.ecn_of(&segment);
             // A segment also carries the acknowledgement, so no separate acknowledgement is due.
             // SACK blocks would not fit next to data.
             let ack = (!segment.syn).then(|| self.receiver.ack(now).beside(segment.len > 0));

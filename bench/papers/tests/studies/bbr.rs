@@ -1,6 +1,6 @@
 //! The BBRs of the stacks by the test cases of the BBR draft (`docs/bbr.md`).
 
-use fathom_judge::{Battery, League, Profile, Scorecard};
+use fathom_judge::{Battery, JudgedTest, League, Profile, Scorecard, Test};
 use fathom_metrics::{Bounds, round};
 use fathom_report::{Axis, Figure, Series, standalone};
 
@@ -74,14 +74,11 @@ fn stored_scorecards_belong_to_the_current_test_cases() {
         for (threshold, of) in &card.thresholds {
             assert!(*of == battery.thresholds[threshold], "{name}: {threshold}: make bbr");
         }
-        let tests = |sections: Vec<(&String, Vec<&String>)>| format!("{sections:?}");
-        let judged = card.criteria.iter().map(|c| (&c.asks, c.tests.iter().map(|t| &t.says)));
-        let asked = battery.criteria.iter().map(|c| (&c.asks, c.tests.iter().map(|t| &t.says)));
-        assert_eq!(
-            tests(judged.map(|(asks, says)| (asks, says.collect())).collect()),
-            tests(asked.map(|(asks, says)| (asks, says.collect())).collect()),
-            "{name}: make bbr"
-        );
+        let says = |tests: &[JudgedTest]| tests.iter().map(|t| t.says.clone()).collect::<Vec<_>>();
+        let judged: Vec<_> = card.criteria.iter().map(|c| (&c.asks, says(&c.tests))).collect();
+        let says = |tests: &[Test]| tests.iter().map(|t| t.says.clone()).collect::<Vec<_>>();
+        let asked: Vec<_> = battery.criteria.iter().map(|c| (&c.asks, says(&c.tests))).collect();
+        assert_eq!(judged, asked, "{name}: make bbr");
     }
 }
 

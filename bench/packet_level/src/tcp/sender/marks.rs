@@ -2,8 +2,9 @@
 //! draft-ietf-tcpm-accurate-ecn).
 
 use fathom_cc::{Cause, CongestionEvent, EcnDelta, Time};
+use fathom_netsim::sim::Ecn;
 
-use super::super::segment::TcpAck;
+use super::super::segment::{TcpAck, TcpSegment};
 use super::TcpSender;
 
 impl TcpSender {
@@ -48,12 +49,13 @@ impl TcpSender {
         let before = self.marks;
         self.marks = (arrived.saturating_sub(marked).max(before.0), marked.max(before.1));
         let [ect, ce] = [self.marks.0 - before.0, self.marks.1 - before.1].map(u64::from);
-        let (ect0, ect1) = if self.sends_ect1() { (0, ect) } else { (ect, 0) };
+        let (ect0, ect1) = if self.options.ect1 { (0, ect) } else { (ect, 0) };
         Some(EcnDelta { ect0, ect1, ce })
     }
 
-    /// Returns whether ECN-capable segments leave as ECT(1).
-    pub(crate) const fn sends_ect1(&self) -> bool {
-        self.options.ect1
+    /// Returns the ECN field with which a segment leaves.
+    pub(crate) fn ecn_of(&self, segment: &TcpSegment) -> Option<Ecn> {
+        let ect = if self.options.ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
+        segment.ecn_capable.then_some(ect)
     }
 }
