@@ -196,6 +196,14 @@ struct Point<'a> {
 }
 
 impl Point<'_> {
+    /// Returns whether all seeds gave the same run of the controller, so that the interval of their
+    /// values has no meaning.
+    fn seeds_without_effect(&self) -> bool {
+        let mut hashes = self.subject.values().map(|outcome| &outcome.trace_hash);
+        let first = hashes.next();
+        self.subject.len() > 1 && hashes.all(|hash| Some(hash) == first)
+    }
+
     /// Returns the verdict if too few requests were completed for a meaningful value. The
     /// controller fails if a run completes no request or if clearly more requests fail than under
     /// the reference, whatever the values of completed requests are. Returns `None` if enough
@@ -348,6 +356,14 @@ impl Judge<'_> {
             _ if point.missing > 0 => {
                 (Verdict::NotDecided, Some(format!("runs without a result yet: {}", point.missing)))
             }
+            _ if point.seeds_without_effect() => (
+                Verdict::NotDecided,
+                Some(
+                    "all seeds gave the same run, because nothing in it is random: add jitter to \
+                     the path"
+                        .to_owned(),
+                ),
+            ),
             _ => match (point.requests_that_tell_nothing(&quantity), &value) {
                 (Some(decided), _) => decided,
                 (None, None) => {

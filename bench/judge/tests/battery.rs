@@ -118,8 +118,13 @@ fn short_flows(subject: (u64, u64, u64), reference: (u64, u64, u64)) -> Scorecar
         let of = if run.key["controller"] == "vegas" { subject } else { reference };
         let names = run.scenario.traffic.iter().map(|traffic| traffic.name.clone());
         let groups = names.map(|name| (name, group(of))).collect();
-        let outcome =
-            Outcome { seconds: 120.0, counted_seconds: 110.0, groups, ..Outcome::default() };
+        let outcome = Outcome {
+            seconds: 120.0,
+            counted_seconds: 110.0,
+            groups,
+            trace_hash: run.fingerprint.clone(),
+            ..Outcome::default()
+        };
         StudyRunResult {
             key: run.key.clone(),
             seed: run.seed,
@@ -166,6 +171,48 @@ fn no_responses_fail_unless_the_reference_has_none_either() {
         verdict == Verdict::NotDecided && note.contains("and in one run of the reference"),
         "{note}"
     );
+}
+
+#[test]
+fn seeds_that_give_the_same_run_decide_nothing() {
+    let plan = plan(Depth::Quick, &["5.1.5"]);
+    let same = |run: &fathom_experiments::study::StudyRun| StudyRunResult {
+        key: run.key.clone(),
+        seed: run.seed,
+        fingerprint: run.fingerprint.clone(),
+        outcome: Outcome { trace_hash: "same".into(), ..Outcome::default() },
+    };
+    let results: Vec<StudyRunResult> = plan.runs.iter().map(same).collect();
+    for (verdict, note) in verdicts(&scorecard(&plan, &results, &BTreeMap::new())) {
+        assert!(verdict == Verdict::NotDecided && note.contains("nothing in it is random"), "{note}");
+    }
+}
+
+/// Every test has a random element in its path or workload, because many controllers and stacks
+/// use no random numbers. quiche is such a stack.
+#[test]
+#[cfg(feature = "quiche")]
+fn seeds_of_every_battery_test_give_different_runs() {
+    for profile in [Profile::Rfc9743, Profile::Bbr] {
+        let settings = Settings {
+            controller: "cubic".to_owned(),
+            against: vec!["reno".to_owned()],
+            stack: Stack::Quiche,
+            depth: Depth::Full,
+            seeds: Some(2),
+            only: Vec::new(),
+            backend: Backend::Virtual,
+            scale: 0.05,
+        };
+        let plan = JudgePlan::new(Battery::shipped(profile), settings).expect("a battery that runs");
+        let results = run_study(&plan.runs, &RunOptions::default(), &|_| ()).expect("runs that end");
+        let mut hashes = BTreeMap::new();
+        for result in &results {
+            *hashes.entry((&result.key, &result.outcome.trace_hash)).or_insert(0) += 1;
+        }
+        let same: Vec<_> = hashes.into_iter().filter(|(_, runs)| *runs > 1).collect();
+        assert!(same.is_empty(), "{profile}: {same:#?}");
+    }
 }
 
 #[test]
