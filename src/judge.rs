@@ -34,8 +34,9 @@ const FOLDER: &str = "judge";
   fathom judge mine --baseline last-release.json --junit judge.xml
   fathom judge native:bbr --profile bbr --report bbr.html
 
-A check passes if the whole 95 % interval over the seeds is within its
-threshold, fails if the whole interval is outside, and is undecided otherwise. A
+A check passes if the whole 95 % interval over the seeds is within its threshold.
+It fails if a wider interval, with a confidence of 95 % for all checks together, is
+outside, and is undecided otherwise. Undecided combinations get more seeds. A
 criterion has the verdict of its worst check. RFC 9743 gives no thresholds, so they
 come from Fathom, each with its reason (--thresholds).
 
@@ -58,19 +59,22 @@ pub(crate) struct Args {
     /// draft-ietf-ccwg-bbr.
     #[arg(long, value_name = "PROFILE", default_value_t)]
     profile: Profile,
-    /// Controllers with which the judged controller is compared; the first is the reference.
+    /// References: controllers with which the judged controller is compared. It has to be no worse
+    /// than the worse of them.
     #[arg(long, value_name = "LIST", default_value = "cubic,reno")]
     against: String,
     /// Stack of all connections (see 'fathom stacks').
     #[arg(long, value_name = "STACK", default_value_t)]
     stack: Stack,
-    /// Use three seeds and few values of each axis, which takes minutes. This is the default.
+    /// Use few values of each axis, with three seeds, or ten where three decide nothing. Takes
+    /// minutes. This is the default.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Use ten seeds and all values of each axis, which takes an hour.
+    /// Use all values of each axis, with ten seeds, or twenty where ten decide nothing. Takes an
+    /// hour.
     #[arg(long)]
     full: bool,
-    /// Number of seeds of each combination, instead of three or ten.
+    /// Number of seeds of each combination, whether they decide it or not.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
     seeds: Option<u64>,
     /// Judge only one criterion (7.8), the criteria below a section (5.1, '5.2.*') or
@@ -96,7 +100,7 @@ pub(crate) struct Args {
     /// Exit with code 1 also if a criterion is undecided.
     #[arg(long, conflicts_with = "baseline")]
     strict: bool,
-    /// Also measure the CPU time per ACK frame and compare it with the reference's. The time
+    /// Also measure the CPU time per ACK frame and compare it with the first reference's. The time
     /// depends on the machine, so the scorecard includes it only on request.
     #[arg(long)]
     cpu: bool,
@@ -154,18 +158,32 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         backend: args.backend,
         scale: args.scale,
     };
-    let plan = JudgePlan::new(battery, settings).map_err(Failure::input)?;
+    let mut plan = JudgePlan::new(battery, settings).map_err(Failure::input)?;
     if let Some(old) = &old {
         check_baseline(old, &plan).map_err(|e| Failure::input(format!("--baseline: {e}")))?;
     }
     let folder = args.results.join(FOLDER);
-    let mut card = if args.only_stored {
-        scorecard(&plan, &study::stored(&plan.runs, &folder), &BTreeMap::new())
-    } else if args.backend == Backend::Netem && args.kernel.is_elsewhere()? {
-        judge_in_guest(&plan, args, &folder)?
-    } else {
-        judge(&plan, &folder, args.jobs)?
+    let stored_only = args.only_stored
+        || if args.backend == Backend::Netem && args.kernel.is_elsewhere()? {
+            run_in_guest(&plan, args, &folder)?;
+            true
+        } else {
+            false
+        };
+    let judge = |plan: &JudgePlan| match stored_only {
+        true => Ok(scorecard(plan, &study::stored(&plan.runs, &folder), &BTreeMap::new())),
+        false => judge(plan, &folder, args.jobs),
     };
+    let mut card = judge(&plan)?;
+    if plan.add_seeds(&card).map_err(Failure::input)? {
+        if !stored_only {
+            output::say(format!(
+                "{} seeds leave checks undecided: up to {} seeds for these",
+                card.seeds, card.most_seeds
+            ));
+        }
+        card = judge(&plan)?;
+    }
     if args.cpu {
         match cpu_per_ack(&plan) {
             Ok(cpu) => card.add_cpu(cpu, &plan),
@@ -221,9 +239,8 @@ fn judge(
     Ok(scorecard(plan, &results, &failed))
 }
 
-/// Executes the runs in User-Mode Linux, which stores their results in the same folder. Then judges
-/// the controller by these results.
-fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorecard, Failure> {
+/// Executes the runs in User-Mode Linux, which stores their results in the same folder.
+fn run_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<(), Failure> {
     let Settings { controller, against, stack, depth, seeds, only, backend, scale } =
         &plan.settings;
     let mut words: Vec<OsString> =
@@ -251,7 +268,7 @@ fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorec
             plan.runs.len()
         )));
     }
-    Ok(scorecard(plan, &results, &BTreeMap::new()))
+    Ok(())
 }
 
 /// Reads a scorecard. `of` is the argument that names the scorecard.
@@ -273,7 +290,8 @@ fn thresholds(battery: &Battery) -> String {
             .flat_map(|c| c.tests.iter().filter(uses).map(|t| format!("{}/{}", c.section, t.name)))
             .collect();
         let tests = if tests.is_empty() { "--cpu".to_owned() } else { tests.join(", ") };
-        format!("{name}: {}\n  {}\n  used by {tests}\n", threshold.text(), threshold.reason)
+        let (text, basis) = (threshold.text(), threshold.basis.name());
+        format!("{name}: {text} ({basis})\n  {}\n  used by {tests}\n", threshold.reason)
     };
     battery.thresholds.iter().map(one).collect()
 }

@@ -19,7 +19,7 @@ fn controllers_added_to_the_catalogue_are_found_by_name() {
     );
     assert_eq!(catalogue::all().count(), CATALOGUE.len(), "nothing was added");
 
-    catalogue::extend(BROKEN).expect("six of their own names");
+    catalogue::extend(BROKEN).expect("names of their own");
     for added in BROKEN {
         let config = catalogue::parse(added.name).expect(added.name);
         assert_eq!(

@@ -71,9 +71,9 @@ impl Strength {
 /// strings:
 ///
 /// - `$controller`: the controller that is judged. If a check is relative, the test also runs with
-///   the reference as `$controller`.
-/// - `$rival`: each of the controllers against which the controller is judged.
-/// - `$reference`: the first of these rivals.
+///   each reference as `$controller`.
+/// - `$rival`: each reference.
+/// - `$reference`: the first reference.
 /// - `$bbr`: the stack's own BBR. If the stack has none, the test is not run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -108,7 +108,7 @@ pub struct Check {
     pub of: String,
     /// Second group, if the measure needs two.
     pub beside: Option<String>,
-    /// Comparison with the reference's value.
+    /// Comparison with the value of a reference.
     #[serde(default)]
     pub relation: Relation,
 }
@@ -117,16 +117,17 @@ fn subject() -> String {
     "subject".to_owned()
 }
 
-/// Comparison of a value with the reference.
+/// Comparison of a value with the worse reference: the one whose comparison is the most favourable
+/// for the judged controller. So no reference fails a relative check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
     /// No comparison: the threshold applies to the value itself.
     #[default]
     Absolute,
-    /// Percentage of the reference's value with the same seed.
+    /// Percentage of the worse reference's value with the same seed.
     PercentOfReference,
-    /// Difference from the reference's value with the same seed.
+    /// Difference from the worse reference's value with the same seed.
     MoreThanReference,
 }
 
@@ -151,8 +152,33 @@ pub struct Threshold {
     pub at_most: Option<f64>,
     /// Unit of both bounds, as written after a number: `%`, `ms`, `points`.
     pub unit: String,
+    /// Kind of reason behind these numbers.
+    pub basis: Basis,
     /// Reason for these numbers.
     pub reason: String,
+}
+
+/// Kind of reason behind a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// A document or another project's test states the numbers.
+    Published,
+    /// The numbers follow from a mechanism or a scenario, which the reason names.
+    Derived,
+    /// The numbers are a choice: others are as reasonable.
+    Convention,
+}
+
+impl Basis {
+    /// Returns the name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::Derived => "derived",
+            Self::Convention => "a convention",
+        }
+    }
 }
 
 impl Threshold {
@@ -272,7 +298,7 @@ impl Criterion {
 }
 
 impl Test {
-    /// Returns whether any check compares with the reference.
+    /// Returns whether any check compares with the references.
     pub(crate) fn is_relative(&self) -> bool {
         self.checks.iter().any(|check| check.relation != Relation::Absolute)
     }
@@ -284,8 +310,10 @@ impl Check {
         let measure = self.quantity().map_or_else(|_| self.measure.clone(), |of| of.text());
         match self.relation {
             Relation::Absolute => measure,
-            Relation::PercentOfReference => format!("{measure}, relative to the reference's"),
-            Relation::MoreThanReference => format!("{measure}, difference from the reference's"),
+            Relation::PercentOfReference => format!("{measure}, relative to the worse reference's"),
+            Relation::MoreThanReference => {
+                format!("{measure}, difference from the worse reference's")
+            }
         }
     }
 

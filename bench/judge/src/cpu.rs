@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::battery::{CPU_PER_ACK, Threshold};
 use crate::plan::JudgePlan;
+use crate::value::Value;
 use crate::verdict::Verdict;
 
 /// Number of rounds in which both controllers take turns. The interval is computed over rounds, so
@@ -52,14 +53,14 @@ impl CpuPerAck {
     }
 }
 
-/// Gives the controller and the reference the same ACK frames in turns, and measures this thread's
+/// Gives the controller and the first reference the same ACK frames in turns, and measures this thread's
 /// CPU time.
 ///
 /// # Errors
 /// Returns an error if the controller or the reference is a stack's own and the stack is not quinn.
 pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, Invalid> {
     let stack = plan.settings.stack;
-    let turns = [load(&plan.settings.controller, stack)?, load(plan.reference(), stack)?];
+    let turns = [load(&plan.settings.controller, stack)?, load(&plan.settings.against[0], stack)?];
     let turn = |load: &Load| {
         let before = thread_nanoseconds();
         (0..RUNS).for_each(|_| {
@@ -82,7 +83,7 @@ pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, Invalid> {
         nanoseconds: median(&own).unwrap_or_default(),
         reference_nanoseconds: median(&reference).unwrap_or_default(),
         verdict: Verdict::of(
-            percent_of_reference.interval(),
+            &Value::with(&percent_of_reference, 1, |x| x),
             &plan.battery.thresholds[CPU_PER_ACK],
         ),
         percent_of_reference,

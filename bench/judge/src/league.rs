@@ -47,7 +47,7 @@ impl League {
                 card.profile,
                 card.fathom.clone(),
                 card.depth.clone(),
-                card.seeds,
+                (card.seeds, card.most_seeds),
                 card.against.clone(),
             )
         };
@@ -157,13 +157,16 @@ fn failures(card: &Scorecard, program: &str) -> String {
         Profile::Rfc9743 => String::new(),
         other => format!(" --profile {other}"),
     };
+    let seeds = match card.most_seeds > card.seeds {
+        true => String::new(),
+        false => format!(" --seeds {}", card.seeds),
+    };
     let _ = writeln!(
         text,
-        "```sh\n{program} judge '{}'{profile} --stack {} --against '{against}' --{} --seeds {}{}\n```\n",
+        "```sh\n{program} judge '{}'{profile} --stack {} --against '{against}' --{}{seeds}{}\n```\n",
         card.controller,
         card.stack,
         card.depth,
-        card.seeds,
         card.criteria
             .iter()
             .filter(|c| c.verdict == Verdict::Fail)

@@ -33,7 +33,9 @@ mod scorecard;
 mod value;
 mod verdict;
 
-pub use battery::{Battery, BatteryError, Check, Criterion, Relation, Strength, Test, Threshold};
+pub use battery::{
+    Basis, Battery, BatteryError, Check, Criterion, Relation, Strength, Test, Threshold,
+};
 pub use changes::{Change, Direction, changes, check_baseline};
 pub use cpu::{CpuPerAck, cpu_per_ack};
 pub use league::{League, LeagueError};

@@ -1,6 +1,6 @@
 //! The battery for one controller: a study for each test, and the runs of all studies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_cc::Invalid;
 use fathom_experiments::study::{Study, StudyRun};
@@ -9,14 +9,15 @@ use fathom_stacks::{Controller, Stack};
 use toml::{Table, Value};
 
 use crate::battery::{Battery, Criterion, Strength, Test, test_name};
+use crate::scorecard::Scorecard;
 
 /// Axis of a run's key whose value is the criterion and the test.
 pub(crate) const TEST: &str = "test";
-/// Axis for the controller that is judged, or for the reference in its place.
+/// Axis for the controller that is judged, or for a reference in its place.
 pub(crate) const CONTROLLER: &str = "controller";
-/// Axis for the rivals: the controllers against which a controller is judged.
+/// Axis for the rivals, which are the references.
 const RIVAL: &str = "rival";
-/// Variable of a test for the first rival.
+/// Variable of a test for the first reference.
 const REFERENCE: &str = "reference";
 /// Variable of a test for the stack's own BBR.
 const BBR: &str = "bbr";
@@ -24,9 +25,9 @@ const BBR: &str = "bbr";
 /// Extent of the battery of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Every criterion, with three seeds and few values of each axis. Takes minutes.
+    /// Every criterion, with few values of each axis. Takes minutes.
     Quick,
-    /// Every criterion, with ten seeds and all values. Takes about an hour.
+    /// Every criterion, with all values. Takes about an hour.
     Full,
 }
 
@@ -39,11 +40,12 @@ impl Depth {
         }
     }
 
-    /// Returns the number of seeds for each combination.
-    pub const fn seeds(self) -> u64 {
+    /// Returns the number of seeds for each combination, and the number for combinations that these
+    /// seeds do not decide.
+    pub const fn seeds(self) -> (u64, u64) {
         match self {
-            Self::Quick => 3,
-            Self::Full => 10,
+            Self::Quick => (3, 10),
+            Self::Full => (10, 20),
         }
     }
 }
@@ -53,14 +55,15 @@ impl Depth {
 pub struct Settings {
     /// Controller to judge, as written by users.
     pub controller: String,
-    /// Controllers against which the controller is judged, at least one. The first one is the
-    /// reference.
+    /// References: controllers against which the controller is judged, at least one. It has to be
+    /// no worse than the worst of them.
     pub against: Vec<String>,
     /// Stack of all connections.
     pub stack: Stack,
     /// Extent of the battery of tests.
     pub depth: Depth,
-    /// Number of seeds for each combination, instead of the depth's default.
+    /// Number of seeds for each combination, instead of the depth's numbers. Combinations that
+    /// remain undecided then get no more seeds.
     pub seeds: Option<u64>,
     /// Sections or single tests to judge, such as `5.2.1/one-to-one`; empty for all. `5.2.*`
     /// selects 5.2 and everything below it. `5.1`, which is not itself a criterion, selects
@@ -70,6 +73,18 @@ pub struct Settings {
     pub backend: Backend,
     /// Factor for the times of every run: above 0, at most 1.
     pub scale: f64,
+}
+
+impl Settings {
+    /// Returns the number of seeds that every combination has.
+    pub(crate) fn base_seeds(&self) -> u64 {
+        self.seeds.unwrap_or(self.depth.seeds().0)
+    }
+
+    /// Returns the number of seeds of combinations that remained undecided.
+    pub(crate) fn most_seeds(&self) -> u64 {
+        self.seeds.unwrap_or(self.depth.seeds().1)
+    }
 }
 
 /// Runs that are needed to judge a controller.
@@ -84,6 +99,8 @@ pub struct JudgePlan {
     pub left_out: Vec<String>,
     /// Runs of all tests; `test` of a key is `SECTION/NAME`.
     pub runs: Vec<StudyRun>,
+    /// Number of checks of the whole battery on this stack, whatever parts of it are judged.
+    pub checks: usize,
 }
 
 impl JudgePlan {
@@ -92,7 +109,7 @@ impl JudgePlan {
     /// # Errors
     /// Returns an error, in one line, if a controller does not exist or cannot run on the stack, or
     /// if no criterion or test matches a requested name.
-    pub fn new(mut battery: Battery, mut settings: Settings) -> Result<Self, Invalid> {
+    pub fn new(battery: Battery, mut settings: Settings) -> Result<Self, Invalid> {
         let spec = |text: &str| {
             Controller::read(text, settings.stack).map(|c| c.spec()).map_err(Invalid::from)
         };
@@ -128,6 +145,11 @@ impl JudgePlan {
         }
         let is_must = |criterion: &Criterion| criterion.strength == Strength::Must;
         let must = battery.test_names(is_must);
+        let mut plan =
+            Self { battery, settings, left_out: Vec::new(), runs: Vec::new(), checks: 0 };
+        plan.runs = plan.all_runs()?;
+        plan.checks = plan.count_checks();
+        let Self { battery, settings, .. } = &mut plan;
         if !settings.only.is_empty() {
             let asked = |name: &str| settings.only.iter().any(|of| selects(of, name, &sections));
             battery.criteria.retain_mut(|Criterion { section, tests, .. }| {
@@ -135,10 +157,51 @@ impl JudgePlan {
                 asked(section) || !tests.is_empty()
             });
         }
-        let left_out = must.difference(&battery.test_names(is_must)).cloned().collect();
-        let mut plan = Self { battery, settings, left_out, runs: Vec::new() };
-        plan.runs = plan.all_runs()?;
+        plan.left_out = must.difference(&plan.battery.test_names(is_must)).cloned().collect();
+        let kept = plan.battery.test_names(|_| true);
+        plan.runs.retain(|run| kept.contains(&run.key[TEST]));
         Ok(plan)
+    }
+
+    /// Adds runs with more seeds for every combination in which a check is undecided. Returns
+    /// whether there are such combinations.
+    ///
+    /// # Errors
+    /// Returns an error if a test cannot run, which [`JudgePlan::new`] would have returned before.
+    pub fn add_seeds(&mut self, card: &Scorecard) -> Result<bool, Invalid> {
+        let (base, most) = (self.settings.base_seeds(), self.settings.most_seeds());
+        let mut more = Vec::new();
+        for criterion in card.criteria.iter().filter(|_| most > base) {
+            let tests = self.battery.criteria.iter().find(|c| c.section == criterion.section);
+            for judged in &criterion.tests {
+                let undecided = judged.checks.iter().filter(|check| check.needs_seeds(base));
+                let combinations: BTreeSet<_> = undecided.map(|check| &check.at).collect();
+                let test = tests.and_then(|c| c.tests.iter().find(|t| t.name == judged.name));
+                let Some(test) = test.filter(|_| !combinations.is_empty()) else { continue };
+                let runs = self.runs_of(&criterion.section, test, most)?;
+                more.extend(
+                    runs.into_iter().filter(|run| {
+                        run.seed > base && combinations.contains(&combination(run).0)
+                    }),
+                );
+            }
+        }
+        self.runs.extend_from_slice(&more);
+        Ok(!more.is_empty())
+    }
+
+    /// Returns the number of checks of the planned runs.
+    fn count_checks(&self) -> usize {
+        let mut combinations: BTreeMap<&str, BTreeSet<_>> = BTreeMap::new();
+        for run in &self.runs {
+            combinations.entry(&*run.key[TEST]).or_default().insert(combination(run).0);
+        }
+        let tests = self.battery.criteria.iter().flat_map(|c| c.tests.iter().map(move |t| (c, t)));
+        let of = |(criterion, test): (&Criterion, &Test)| {
+            let name = test_name(&criterion.section, test);
+            test.checks.len() * combinations.get(&*name).map_or(0, BTreeSet::len)
+        };
+        tests.map(of).sum()
     }
 
     /// Returns the runs of all tests that can run on the stack.
@@ -146,25 +209,26 @@ impl JudgePlan {
         let mut runs = Vec::new();
         for criterion in &self.battery.criteria {
             for test in &criterion.tests {
-                let name = test_name(&criterion.section, test);
-                let Some(study) = self.study(&name, test)? else { continue };
-                for mut run in study.runs(self.settings.scale)? {
-                    run.key.insert(TEST.to_owned(), name.clone());
-                    runs.push(run);
-                }
+                runs.extend(self.runs_of(&criterion.section, test, self.settings.base_seeds())?);
             }
         }
         Ok(runs)
     }
 
-    /// Returns the reference with which the controller is compared.
-    pub fn reference(&self) -> &str {
-        &self.settings.against[0]
+    /// Returns the runs of a test with this number of seeds.
+    fn runs_of(&self, section: &str, test: &Test, seeds: u64) -> Result<Vec<StudyRun>, Invalid> {
+        let name = test_name(section, test);
+        let Some(study) = self.study(&name, test, seeds)? else { return Ok(Vec::new()) };
+        let mut runs = study.runs(self.settings.scale)?;
+        for run in &mut runs {
+            run.key.insert(TEST.to_owned(), name.clone());
+        }
+        Ok(runs)
     }
 
     /// Returns a test as a study; `None` if the stack lacks a capability that the test needs.
-    fn study(&self, name: &str, test: &Test) -> Result<Option<Study>, Invalid> {
-        let Settings { controller, against, stack, depth, seeds, backend, .. } = &self.settings;
+    fn study(&self, name: &str, test: &Test, seeds: u64) -> Result<Option<Study>, Invalid> {
+        let Settings { controller, against, stack, depth, backend, .. } = &self.settings;
         let scenario =
             toml::to_string(&test.scenario).map_err(|e| Invalid::because(e.to_string()))?;
         let uses = |axis: &str| {
@@ -178,8 +242,8 @@ impl JudgePlan {
             Value::Array(values.iter().map(|v| Value::String((*v).clone())).collect())
         };
         let mut controllers = vec![controller];
-        if test.is_relative() && against[0] != *controller {
-            controllers.push(&against[0]);
+        if test.is_relative() {
+            controllers.extend(against.iter().filter(|reference| *reference != controller));
         }
         let bbr = Controller::read("native:bbr", *stack).map(|bbr| bbr.spec()).ok();
         if uses(BBR) && bbr.is_none() {
@@ -200,13 +264,22 @@ impl JudgePlan {
         scenario.entry("stack").or_insert_with(|| Value::String(stack.name().to_owned()));
         let mut study = Table::new();
         study.insert("question".to_owned(), Value::String(test.says.clone()));
-        study.insert("seeds".to_owned(), Value::Integer(seeds.unwrap_or(depth.seeds()) as i64));
+        study.insert("seeds".to_owned(), Value::Integer(seeds as i64));
         study.insert("sweep".to_owned(), Value::Table(sweep));
         study.insert("scenario".to_owned(), Value::Table(scenario));
         let text = toml::to_string(&study).map_err(|e| Invalid::because(e.to_string()))?;
         let study = Study::from_toml(name, &text).map_err(|e| e.in_field(name.to_owned()))?;
         Ok(Some(if *backend == Backend::Virtual { study } else { study.as_far_as(*backend) }))
     }
+}
+
+/// Returns the combination of a run, which is its key without test and controller, and the
+/// controller. A test without `$controller` has none.
+pub(crate) fn combination(run: &StudyRun) -> (BTreeMap<String, String>, Option<String>) {
+    let mut at = run.key.clone();
+    at.remove(TEST);
+    let controller = at.remove(CONTROLLER);
+    (at, controller)
 }
 
 /// Returns whether an entry of [`Settings::only`] selects a section or test. 5.2 and 5.2.1 are
@@ -232,8 +305,6 @@ fn is_test_of(name: &str, section: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::profile::Profile;
 

@@ -14,14 +14,14 @@ use crate::battery::{
 };
 use crate::cpu::CpuPerAck;
 use crate::measure::{Quantity, Requests};
-use crate::plan::{CONTROLLER, JudgePlan, TEST};
+use crate::plan::{JudgePlan, TEST, combination};
 use crate::profile::Profile;
-use crate::value::Value;
+use crate::value::{Value, failing_confidence};
 use crate::verdict::Verdict;
 
 /// Schema version. It is incremented if a field changes its name or meaning, but not for a new
 /// field.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Result of judging a controller. It does not depend on the machine, except for a real-time
 /// backend and for `cpu`.
@@ -40,12 +40,17 @@ pub struct Scorecard {
     pub controller: String,
     /// Stack of all connections.
     pub stack: String,
-    /// Controllers against which the controller was judged. The first one is the reference.
+    /// References: controllers against which the controller was judged.
     pub against: Vec<String>,
     /// Extent of the battery: `quick` or `full`.
     pub depth: String,
     /// Number of seeds for each combination.
     pub seeds: u64,
+    /// Number of seeds of combinations that remained undecided with `seeds`.
+    pub most_seeds: u64,
+    /// Number of checks of the whole battery, which determines the confidence with which a check
+    /// fails.
+    pub checks: usize,
     /// Tests of MUST criteria that the user did not request (`--only`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
@@ -121,9 +126,12 @@ pub struct JudgedCheck {
     pub measure: String,
     /// Unit of the value.
     pub unit: String,
-    /// Comparison with the reference.
+    /// Comparison with a reference.
     pub relation: Relation,
-    /// Mean over seeds with its 95% interval; `None` if the runs have no value.
+    /// The worse reference, with which the value is compared; `None` if the check is absolute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// Mean over seeds with its intervals; `None` if the runs have no value.
     pub value: Option<Value>,
     /// Name of the threshold.
     pub threshold: String,
@@ -160,7 +168,9 @@ pub fn scorecard(
         stack: settings.stack.name().to_owned(),
         against: settings.against.clone(),
         depth: settings.depth.name().to_owned(),
-        seeds: settings.seeds.unwrap_or(settings.depth.seeds()),
+        seeds: settings.base_seeds(),
+        most_seeds: settings.most_seeds(),
+        checks: plan.checks,
         left_out: plan.left_out.clone(),
         backend: settings.backend,
         scale: Some(settings.scale).filter(|scale| *scale != 1.0),
@@ -183,15 +193,19 @@ struct Judge<'a> {
     failed: &'a BTreeMap<String, String>,
 }
 
-/// Outcomes of the controller and of the reference for one combination of a test's axes, by seed.
+/// Outcomes of a controller by seed.
+type Outcomes<'a> = BTreeMap<u64, &'a Outcome>;
+
+/// Outcomes of the controller and of the references for one combination of a test's axes.
 #[derive(Default)]
 struct Point<'a> {
-    subject: BTreeMap<u64, &'a Outcome>,
-    reference: BTreeMap<u64, &'a Outcome>,
+    subject: Outcomes<'a>,
+    /// Outcomes by reference.
+    references: BTreeMap<String, Outcomes<'a>>,
     /// Error of a failed run. The flag is `true` for a run of the controller, and `false` for a run
-    /// of the reference.
+    /// of a reference.
     failure: Option<(bool, &'a str)>,
-    /// Number of runs that have no result yet.
+    /// Number of runs that have no result yet, among those that every combination has.
     missing: usize,
 }
 
@@ -206,13 +220,13 @@ impl Point<'_> {
 
     /// Returns the verdict if too few requests were completed for a meaningful value. The
     /// controller fails if a run completes no request or if clearly more requests fail than under
-    /// the reference, whatever the values of completed requests are. Returns `None` if enough
-    /// requests were completed, so that the value decides.
+    /// the reference with the most failures, whatever the values of completed requests are. Returns
+    /// `None` if enough requests were completed, so that the value decides.
     fn requests_that_tell_nothing(
         &self,
         quantity: &Quantity<'_>,
     ) -> Option<(Verdict, Option<String>)> {
-        let sum = |outcomes: &BTreeMap<u64, &Outcome>| {
+        let sum = |outcomes: &Outcomes<'_>| {
             let mut sum = Requests::default();
             outcomes
                 .values()
@@ -220,12 +234,16 @@ impl Point<'_> {
                 .for_each(|of| sum += of);
             sum
         };
-        let (own, reference) = (sum(&self.subject), sum(&self.reference));
-        let none = |of: &BTreeMap<u64, &Outcome>| {
+        let own = sum(&self.subject);
+        let (name, reference) = (self.references.iter())
+            .map(|(name, outcomes)| (&**name, sum(outcomes)))
+            .max_by(|(_, a), (_, b)| a.failed_part().total_cmp(&b.failed_part()))
+            .unwrap_or_default();
+        let none = |of: &Outcomes<'_>| {
             let requests = of.values().filter_map(|outcome| quantity.requests(outcome));
             requests.filter(|of| of.completed == 0 && of.all() > 0).map(|of| of.all()).next()
         };
-        match (none(&self.subject), none(&self.reference)) {
+        match (none(&self.subject), self.references.values().find_map(none)) {
             (Some(_), Some(_)) => Some((
                 Verdict::NotDecided,
                 Some(
@@ -244,12 +262,13 @@ impl Point<'_> {
             _ if own.failed_part() > reference.failed_part() + MOST_LEFT_OUT => Some((
                 Verdict::Fail,
                 Some(format!(
-                    "{} of {} requests failed, compared with {} of {} under the reference, so \
-                     response times of the other requests do not count",
+                    "{} of {} requests failed, compared with {} of {} under {}, so response times \
+                     of the other requests do not count",
                     own.failed,
                     own.completed + own.failed,
                     reference.failed,
-                    reference.completed + reference.failed
+                    reference.completed + reference.failed,
+                    if name.is_empty() { "a reference" } else { name }
                 )),
             )),
             _ => None,
@@ -290,30 +309,40 @@ impl Judge<'_> {
     fn points(&self, name: &str) -> BTreeMap<BTreeMap<String, String>, Point<'_>> {
         let settings = &self.plan.settings;
         let mut points: BTreeMap<BTreeMap<String, String>, Point<'_>> = BTreeMap::new();
+        let base = settings.base_seeds();
         for run in self.plan.runs.iter().filter(|run| run.key[TEST] == name) {
-            let mut at = run.key.clone();
-            at.remove(TEST);
-            let controller = at.remove(CONTROLLER);
-            let subject = controller.is_none_or(|controller| controller == settings.controller);
+            let (at, controller) = combination(run);
+            let reference = controller.filter(|controller| *controller != settings.controller);
             let point = points.entry(at).or_default();
             match self.outcomes.get(&*run.fingerprint) {
                 Some(outcome) => {
-                    let side = if subject { &mut point.subject } else { &mut point.reference };
+                    let side = match &reference {
+                        None => &mut point.subject,
+                        Some(name) => point.references.entry(name.clone()).or_default(),
+                    };
                     side.insert(run.seed, outcome);
                 }
                 None => match self.failed.get(&run.label()) {
-                    // A failure of the controller takes precedence over a failure of the reference.
-                    Some(why) if subject || point.failure.is_none() => {
-                        point.failure = Some((subject, why));
+                    // A failure of the controller takes precedence over a failure of a reference.
+                    Some(why) if reference.is_none() || point.failure.is_none() => {
+                        point.failure = Some((reference.is_none(), why));
                     }
                     Some(_) => {}
-                    None => point.missing += 1,
+                    None if run.seed <= base => point.missing += 1,
+                    // This seed is one of those that only undecided combinations have.
+                    None => {}
                 },
             }
         }
-        // If the reference itself is judged, compare it with itself.
-        if settings.controller == self.plan.reference() {
-            points.values_mut().for_each(|point| point.reference = point.subject.clone());
+        for point in points.values_mut() {
+            // Seeds beyond the first ones count if all controllers have them.
+            let references: Vec<&Outcomes<'_>> = point.references.values().collect();
+            let complete = |seed: &u64| references.iter().all(|of| of.contains_key(seed));
+            point.subject.retain(|seed, _| *seed <= base || complete(seed));
+            // If a reference itself is judged, compare it with itself, too.
+            if settings.against.contains(&settings.controller) {
+                point.references.insert(settings.controller.clone(), point.subject.clone());
+            }
         }
         points
     }
@@ -326,32 +355,27 @@ impl Judge<'_> {
     ) -> JudgedCheck {
         let quantity = check.quantity().expect("the battery is checked when it is read");
         let threshold = &self.plan.battery.thresholds[&check.threshold];
-        let values: Option<Vec<f64>> = point
-            .subject
-            .iter()
-            .map(|(seed, outcome)| {
-                let own = quantity.of(outcome)?;
-                let reference = || quantity.of(point.reference.get(seed)?);
-                match check.relation {
-                    Relation::Absolute => Some(own),
-                    Relation::MoreThanReference => Some(own - reference()?),
-                    // The ratio of two equal values, including two zeros, is 100%.
-                    Relation::PercentOfReference => match reference()? {
-                        of if of == own => Some(100.0),
-                        of => Some(100.0 * own / of).filter(|value| value.is_finite()),
-                    },
-                }
-            })
-            .collect();
-        let value = values.and_then(|values| match check.relation {
-            Relation::PercentOfReference => Value::of_ratios(&values),
-            _ => Value::of(&values),
-        });
+        let (reference, value) = match check.relation {
+            Relation::Absolute => (None, self.value(check, &quantity, point, None)),
+            _ => {
+                let compared = point.references.iter().filter_map(|(name, reference)| {
+                    Some((name, self.value(check, &quantity, point, Some(reference))?))
+                });
+                // The worse reference is the one beside which the controller looks better.
+                let at_least = threshold.at_least.is_some();
+                let better = |a: &Value, b: &Value| match at_least {
+                    true => a.mean.total_cmp(&b.mean),
+                    false => b.mean.total_cmp(&a.mean),
+                };
+                let worse = compared.max_by(|(_, a), (_, b)| better(a, b));
+                worse.map_or((None, None), |(name, value)| (Some(name.clone()), Some(value)))
+            }
+        };
         let relative = check.relation != Relation::Absolute;
         let (verdict, note) = match (&value, point.failure) {
             (_, Some((true, why))) => (Verdict::Fail, Some(format!("a run failed: {why}"))),
             (_, Some((false, why))) if relative => {
-                (Verdict::NotDecided, Some(format!("a run of the reference failed: {why}")))
+                (Verdict::NotDecided, Some(format!("a run of a reference failed: {why}")))
             }
             _ if point.missing > 0 => {
                 (Verdict::NotDecided, Some(format!("runs without a result yet: {}", point.missing)))
@@ -369,7 +393,7 @@ impl Judge<'_> {
                 (None, None) => {
                     (Verdict::NotDecided, Some("the runs have no value of this measure".to_owned()))
                 }
-                (None, Some(value)) => (Verdict::of(value.interval(), threshold), None),
+                (None, Some(value)) => (Verdict::of(value, threshold), None),
             },
         };
         let unit = match check.relation {
@@ -382,10 +406,38 @@ impl Judge<'_> {
             measure: quantity.text(),
             unit: unit.to_owned(),
             relation: check.relation,
+            reference,
             value,
             threshold: check.threshold.clone(),
             verdict,
             note,
+        }
+    }
+
+    /// Returns the value of a check over the seeds of a point, compared with a reference if one is
+    /// given. Returns `None` if a run has no value.
+    fn value(
+        &self,
+        check: &Check,
+        quantity: &Quantity<'_>,
+        point: &Point<'_>,
+        reference: Option<&Outcomes<'_>>,
+    ) -> Option<Value> {
+        let compared = |(seed, outcome): (&u64, &&Outcome)| {
+            let own = quantity.of(outcome)?;
+            let Some(reference) = reference else { return Some(own) };
+            let other = quantity.of(reference.get(seed)?)?;
+            match check.relation {
+                Relation::MoreThanReference => Some(own - other),
+                // The ratio of two equal values, including two zeros, is 100%.
+                _ if own == other => Some(100.0),
+                _ => Some(100.0 * own / other).filter(|value| value.is_finite()),
+            }
+        };
+        let values: Option<Vec<f64>> = point.subject.iter().map(compared).collect();
+        match check.relation {
+            Relation::PercentOfReference => Value::of_ratios(&values?, self.plan.checks),
+            _ => Value::of(&values?, self.plan.checks),
         }
     }
 }
@@ -439,6 +491,19 @@ impl Scorecard {
         check.note.clone().unwrap_or_else(|| format!("{}; {threshold}", check.value_text()))
     }
 
+    /// Returns the number of seeds in words: `3 to 10 seeds`.
+    pub fn seeds_text(&self) -> String {
+        match self.most_seeds > self.seeds {
+            true => format!("{} to {} seeds", self.seeds, self.most_seeds),
+            false => format!("{} seeds", self.seeds),
+        }
+    }
+
+    /// Returns the confidence of the interval with which a check fails: `99.94 %`.
+    pub fn failing_text(&self) -> String {
+        format!("{:.2} %", 100.0 * failing_confidence(self.checks))
+    }
+
     /// Returns the worst verdict of all criteria.
     pub fn verdict(&self) -> Verdict {
         Verdict::worst(self.criteria.iter().map(|criterion| criterion.verdict))
@@ -452,8 +517,8 @@ impl Scorecard {
         let sections: Vec<&str> = self.criteria.iter().filter(open).map(|c| &*c.section).collect();
         (!sections.is_empty()).then(|| {
             format!(
-                "Undecided MUST criteria of RFC 9743: {}. To decide them, judge with --full or \
-                 more --seeds.",
+                "Undecided MUST criteria of RFC 9743: {}. To decide them, judge with more \
+                 --seeds.",
                 sections.join(", ")
             )
         })
@@ -504,16 +569,29 @@ impl Scorecard {
 }
 
 impl JudgedCheck {
+    /// Returns whether more than `base` seeds may decide the check.
+    pub(crate) fn needs_seeds(&self, base: u64) -> bool {
+        let complete = self.value.as_ref().is_some_and(|value| value.n as u64 == base);
+        self.verdict == Verdict::NotDecided && self.note.is_none() && complete
+    }
+
+    fn reference_text(&self) -> &str {
+        self.reference.as_deref().unwrap_or("the reference")
+    }
+
     /// Formats the value with its interval and unit: `12.3 ± 0.4 %`,
-    /// `210 (163 to 281) % of the reference's`; `nothing` if there is no value.
+    /// `210 (163 to 281) % of cubic's`; `nothing` if there is no value.
     pub fn value_text(&self) -> String {
         let Some(value) = &self.value else { return "nothing".to_owned() };
         let unit = behind(&self.unit);
         match self.relation {
             Relation::Absolute => format!("{}{unit}", value.text(&self.relation.bounds())),
-            Relation::PercentOfReference => format!("{} % of the reference's", value.ratio_text()),
+            Relation::PercentOfReference => {
+                format!("{} % of {}'s", value.ratio_text(), self.reference_text())
+            }
             Relation::MoreThanReference => {
-                format!("{}{unit} more than the reference", value.text(&self.relation.bounds()))
+                let value = value.text(&self.relation.bounds());
+                format!("{value}{unit} more than {}", self.reference_text())
             }
         }
     }

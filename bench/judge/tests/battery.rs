@@ -184,7 +184,10 @@ fn seeds_that_give_the_same_run_decide_nothing() {
     };
     let results: Vec<StudyRunResult> = plan.runs.iter().map(same).collect();
     for (verdict, note) in verdicts(&scorecard(&plan, &results, &BTreeMap::new())) {
-        assert!(verdict == Verdict::NotDecided && note.contains("nothing in it is random"), "{note}");
+        assert!(
+            verdict == Verdict::NotDecided && note.contains("nothing in it is random"),
+            "{note}"
+        );
     }
 }
 
@@ -204,8 +207,10 @@ fn seeds_of_every_battery_test_give_different_runs() {
             backend: Backend::Virtual,
             scale: 0.05,
         };
-        let plan = JudgePlan::new(Battery::shipped(profile), settings).expect("a battery that runs");
-        let results = run_study(&plan.runs, &RunOptions::default(), &|_| ()).expect("runs that end");
+        let plan =
+            JudgePlan::new(Battery::shipped(profile), settings).expect("a battery that runs");
+        let results =
+            run_study(&plan.runs, &RunOptions::default(), &|_| ()).expect("runs that end");
         let mut hashes = BTreeMap::new();
         for result in &results {
             *hashes.entry((&result.key, &result.outcome.trace_hash)).or_insert(0) += 1;

@@ -3,3 +3,4 @@
 
 mod battery;
 mod sensitivity;
+mod stored;

@@ -43,10 +43,7 @@ impl Estimate {
         let squares: f64 =
             if equal { 0.0 } else { values.iter().map(|v| (v - mean).powi(2)).sum() };
         let deviation = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
-        let half_width = deviation.and_then(|s| {
-            let t = StudentsT::new(0.0, 1.0, (n - 1) as f64).ok()?.inverse_cdf(0.975);
-            Some(t * s / (n as f64).sqrt())
-        });
+        let half_width = half_width(n, deviation, 0.95);
         let rounded = |x: f64| significant(x, DIGITS);
         Some(Self {
             n,
@@ -63,6 +60,12 @@ impl Estimate {
         (a.len() == b.len()).then(|| Self::of(&differences)).flatten()
     }
 
+    /// Returns half the width of an interval with another confidence, such as 0.99; `None` for one
+    /// value.
+    pub fn half_width_at(&self, confidence: f64) -> Option<f64> {
+        half_width(self.n, self.deviation, confidence)
+    }
+
     /// Returns both ends of the interval.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.half_width.map(|half| (self.mean - half, self.mean + half))
@@ -73,6 +76,12 @@ impl Estimate {
     pub fn is_significant(&self) -> bool {
         self.half_width.is_some_and(|half| self.mean.abs() > half)
     }
+}
+
+/// Returns half the width of the interval of a mean by Student's t.
+fn half_width(n: usize, deviation: Option<f64>, confidence: f64) -> Option<f64> {
+    let t = StudentsT::new(0.0, 1.0, n.checked_sub(1)? as f64).ok()?;
+    Some(t.inverse_cdf(0.5 + confidence / 2.0) * deviation? / (n as f64).sqrt())
 }
 
 /// Formats `x` with `digits` significant digits but never rounds off integer digits: `0.123`,
@@ -144,6 +153,18 @@ mod tests {
             let ours = e.half_width.unwrap() * f64::from(n).sqrt() / e.deviation.unwrap();
             assert!((ours - t).abs() < 6e-4, "n {n}: {ours}");
         }
+    }
+
+    #[test]
+    fn intervals_of_other_confidence_match_students_t_table() {
+        // t(2) = 31.599 and t(9) = 4.781 at 99.9 %.
+        for (n, t) in [(3, 31.599), (10, 4.781)] {
+            let values: Vec<f64> = (0..n).map(f64::from).collect();
+            let e = Estimate::of(&values).unwrap();
+            let ours = e.half_width_at(0.999).unwrap() * f64::from(n).sqrt() / e.deviation.unwrap();
+            assert!((ours - t).abs() < 1e-3, "n {n}: {ours}");
+        }
+        assert_eq!(Estimate::of(&[1.0]).unwrap().half_width_at(0.999), None);
     }
 
     #[test]

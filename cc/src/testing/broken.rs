@@ -10,7 +10,7 @@ use crate::capabilities::Capabilities;
 use crate::config::{ControllerConfig, Missing};
 use crate::controller::{Controller, ControllerMetrics, SendParams};
 use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
-use crate::reno::RenoConfig;
+use crate::reno::{LOSS_REDUCTION, RenoConfig};
 use crate::rule::{RuleConfig, WindowRule, rule_options};
 use crate::units::{OneWayDelay, Ratio, Time};
 
@@ -22,6 +22,9 @@ pub static BROKEN: &[Algorithm] = &[
     StarvesOthersConfig::ENTRY,
     BelievesALiarConfig::ENTRY,
     LEAKS_WINDOW,
+    LeavesSlowStartLateConfig::ENTRY,
+    MultipliesConfig::ENTRY,
+    GreedyBesideOthersConfig::ENTRY,
 ];
 
 /// Declares the configuration of a broken controller from its name, summary and rule. `ENTRY` is
@@ -62,6 +65,9 @@ broken! {
     BelievesALiarConfig makes BelievesALiar, "believes-a-liar": "Reno that grows fast while the peer's timestamps show no queue",
     required: Capabilities { one_way: true, ..Capabilities::NONE }
 }
+broken! {LeavesSlowStartLateConfig makes LeavesSlowStartLate, "leaves-slow-start-late": "Reno that ignores the losses of two round trips in slow start"}
+broken! {MultipliesConfig makes Multiplies, "multiplies": "Reno that grows by a fiftieth of its window, and gives back an eighth"}
+broken! {GreedyBesideOthersConfig makes GreedyBesideOthers, "greedy-beside-others": "Reno that gives back a sixteenth while others share the queue"}
 
 /// A rule that grows like Reno and never reduces the window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,6 +137,108 @@ impl WindowRule for BelievesALiar {
         let empty =
             acks.one_way.is_some_and(|delay| delay.above(*self.first.get_or_insert(delay)) < EMPTY);
         window.grow_additive(if empty { FAST } else { Ratio::ONE }, left);
+    }
+}
+
+/// Number of round trips with losses that [`LeavesSlowStartLate`] ignores. Slow start doubles the
+/// window in each.
+pub const LATE: u32 = 2;
+
+/// A rule that ignores the losses of the first [`LATE`] round trips with losses in slow start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeavesSlowStartLate {
+    /// Ignored round trips, and the time from which sent packets belong to the next one.
+    ignored: u32,
+    next: Option<Time>,
+}
+
+impl WindowRule for LeavesSlowStartLate {
+    fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, acked: u64) {
+        window.grow_as_reno(acked);
+    }
+
+    fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
+        if window.in_slow_start() && self.ignored <= LATE {
+            if self.next.is_none_or(|next| event.sent >= next) {
+                self.next = Some(event.now);
+                self.ignored += 1;
+            }
+            if self.ignored <= LATE {
+                return;
+            }
+        }
+        window.on_congestion_event(event, self.kept(window));
+    }
+}
+
+/// Share of its window that [`Multiplies`] adds in a round trip.
+pub const GROWTH: Ratio = Ratio::new(1, 50);
+/// Fraction of the window of [`Multiplies`] that remains after a loss.
+pub const KEPT: Ratio = Ratio::new(7, 8);
+
+/// A rule with multiplicative increase and multiplicative decrease, under which the shares of
+/// synchronised flows stay as unequal as they are (Chiu and Jain, 1989).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Multiplies;
+
+impl WindowRule for Multiplies {
+    fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, acked: u64) {
+        let left = window.grow_slow_start(acked);
+        window.grow_proportional(GROWTH, left);
+    }
+
+    fn kept(&self, _window: &Aimd) -> Ratio {
+        KEPT
+    }
+}
+
+/// Fraction of the window of [`GreedyBesideOthers`] that remains after a loss beside others.
+pub const KEPT_BESIDE_OTHERS: Ratio = Ratio::new(15, 16);
+/// Factor by which the round trip after a reduction exceeds the expected one if others fill the
+/// queue.
+pub const NOT_MINE: f64 = 1.2;
+
+/// A rule that is Reno as long as the queue follows its own window. If the round trip does not
+/// become shorter as the halved window would make it, others fill the queue, and the rule gives
+/// hardly anything back until the queue is empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GreedyBesideOthers {
+    beside_others: bool,
+    /// Latest round trip.
+    latest: Duration,
+    /// Expected round trip after the last reduction, and the shortest one since.
+    expected: Option<(Duration, Duration)>,
+    base: Duration,
+}
+
+impl WindowRule for GreedyBesideOthers {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
+        (self.latest, self.base) = (acks.rtt.latest, acks.rtt.min);
+        if let Some((_, shortest)) = &mut self.expected {
+            *shortest = self.latest.min(*shortest);
+        }
+        if self.latest < self.base.mul_f64(1.05) {
+            self.beside_others = false;
+        }
+        window.grow_as_reno(acked);
+    }
+
+    fn kept(&self, _window: &Aimd) -> Ratio {
+        if self.beside_others { KEPT_BESIDE_OTHERS } else { LOSS_REDUCTION }
+    }
+
+    fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
+        if !window.begins_recovery(event) {
+            window.on_congestion_event(event, self.kept(window));
+            return;
+        }
+        if let Some((expected, shortest)) = self.expected {
+            self.beside_others |= shortest > expected.mul_f64(NOT_MINE);
+        }
+        let kept = self.kept(window);
+        let expected = self.latest.mul_f64(f64::from(kept.num()) / f64::from(kept.den()));
+        self.expected = Some((expected.max(self.base), Duration::MAX));
+        window.on_congestion_event(event, kept);
     }
 }
 

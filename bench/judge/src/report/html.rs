@@ -42,9 +42,9 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
         @for criterion in &card.criteria { (section(card, criterion)) }
         h2 { "How this was made" }
         ul {
-            li { "Controller " code { (card.controller) } " on " (card.stack) ", against " code { (card.against.join(", ")) } "; the first is the reference." }
+            li { "Controller " code { (card.controller) } " on " (card.stack) ", against " code { (card.against.join(", ")) } ". A comparison is with the worse of them." }
             li {
-                (card.seeds) " seeds for each combination, "
+                (card.seeds_text()) " for each combination, "
                 @match (card.backend.is_virtual(), card.unseeded()) {
                     (false, _) => { "on the backend " (card.backend) "." }
                     (true, None) => { "in virtual time: the same command gives the same bytes." }
@@ -53,8 +53,9 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
             }
             @if let Some(cpu) = &card.cpu { li { (cpu.text(&card.thresholds)) } }
             li {
-                "A check passes if the whole 95 % interval over the seeds is within its threshold, \
-                 and fails if the whole interval is outside."
+                "A check passes if the whole 95 % interval over the seeds is within its threshold. \
+                 It fails if the whole interval of " (card.failing_text()) " is outside: 95 % for \
+                 all " (card.checks) " checks together."
             }
             li { "fathom " (card.fathom) "; " (card.stacks.values().cloned().collect::<Vec<_>>().join("; ")) "." }
         }
@@ -126,9 +127,9 @@ fn drawing(card: &Scorecard, name: &str, checks: &[&JudgedCheck]) -> Markup {
     let first = checks[0];
     let label = match first.relation {
         Relation::Absolute => format!("{}{}", first.measure, unit(&first.unit)),
-        Relation::PercentOfReference => format!("{} (% of the reference's)", first.measure),
+        Relation::PercentOfReference => format!("{} (% of the worse reference's)", first.measure),
         Relation::MoreThanReference => {
-            format!("{}, difference from the reference{}", first.measure, unit(&first.unit))
+            format!("{}, difference from the worse reference{}", first.measure, unit(&first.unit))
         }
     };
     let rows = checks.iter().map(|check| {
@@ -151,7 +152,7 @@ fn drawing(card: &Scorecard, name: &str, checks: &[&JudgedCheck]) -> Markup {
     html! {
         @if let Some(svg) = whiskers.svg() { (shown(&label, &svg, &whiskers.csv())) }
         @for check in checks { @if let Some(note) = &check.note { p { (check.at_text()) " " (note) } } }
-        p.note { "Threshold: " (threshold.text()) ". " (threshold.reason) }
+        p.note { "Threshold: " (threshold.text()) " (" (threshold.basis.name()) "). " (threshold.reason) }
     }
 }
 

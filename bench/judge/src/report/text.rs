@@ -83,7 +83,7 @@ fn since_baseline(changes: &[Change]) -> Vec<String> {
 pub(super) fn answer(card: &Scorecard) -> String {
     let counts = card.counts;
     format!(
-        "{} on {}: {} criteria passed, {} failed, {} not decided, {} not applicable ({}, {} seeds, against {}{}{})",
+        "{} on {}: {} criteria passed, {} failed, {} not decided, {} not applicable ({}, {}, against {}{}{})",
         card.controller,
         card.stack,
         counts.passed,
@@ -91,7 +91,7 @@ pub(super) fn answer(card: &Scorecard) -> String {
         counts.not_decided,
         counts.not_applicable,
         card.depth,
-        card.seeds,
+        card.seeds_text(),
         card.against.join(", "),
         if card.backend.is_virtual() { String::new() } else { format!(", on {}", card.backend) },
         card.scale.map(|scale| format!(", durations scaled by {scale}")).unwrap_or_default()

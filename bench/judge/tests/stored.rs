@@ -1,0 +1,72 @@
+//! Stored scorecards, and the pages written from them.
+
+use std::path::PathBuf;
+
+use fathom_judge::{Battery, League, Scorecard};
+
+fn path(relative: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(relative)
+}
+
+/// Returns the scorecard in a file of `bench/results`.
+pub(crate) fn card(folder: &str, name: &str) -> Scorecard {
+    let file = path(&format!("bench/results/{folder}/{name}.json"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    Scorecard::from_json(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+/// Checks that a page is this text, or writes it if `FATHOM_WRITE` is set.
+pub(crate) fn is_page(page: &str, text: &str) {
+    let file = path(page);
+    if std::env::var_os("FATHOM_WRITE").is_some() {
+        std::fs::write(file, text).expect("docs can be written");
+    } else {
+        let stored = std::fs::read_to_string(file).expect("the page is there");
+        assert!(stored == text, "{page} is not what the scorecards say: FATHOM_WRITE=1 writes it");
+    }
+}
+
+/// Checks that a scorecard has the thresholds and tests of the current battery.
+pub(crate) fn belongs_to_the_current_battery(card: &Scorecard) {
+    let battery = Battery::shipped(card.profile);
+    let name = format!("{} on {}", card.controller, card.stack);
+    for (threshold, of) in &card.thresholds {
+        assert!(*of == battery.thresholds[threshold], "{name}: {threshold}: judge again");
+    }
+    let judged: Vec<_> = card
+        .criteria
+        .iter()
+        .map(|c| (&c.asks, c.tests.iter().map(|t| &t.says).collect::<Vec<_>>()))
+        .collect();
+    let asked: Vec<_> = battery
+        .criteria
+        .iter()
+        .map(|c| (&c.asks, c.tests.iter().map(|t| &t.says).collect::<Vec<_>>()))
+        .collect();
+    assert_eq!(judged, asked, "{name}: judge again");
+}
+
+const LEAGUE: &str = "\
+# League of controllers
+
+This page compares scorecards of `fathom judge` ([judge.md](judge.md)) for Fathom's controllers on
+quinn and for the unmodified controllers of each stack. Every controller is compared with the worse
+of Fathom's CUBIC and Reno on the same stack. The results are from simulated links in virtual time,
+and do not show how a controller performs on the Internet.
+
+If you maintain one of these controllers and find a test unfair, please tell us. The command under
+each controller reproduces its numbers. `make league` writes this page from the scorecards in
+`bench/results/league`.
+
+";
+
+#[test]
+fn league_shows_the_stored_scorecards() {
+    let files = std::fs::read_dir(path("bench/results/league")).expect("scorecards");
+    let names = files.map(|file| file.expect("a file").file_name().into_string().expect("a name"));
+    let cards: Vec<Scorecard> =
+        names.map(|name| card("league", name.strip_suffix(".json").expect("JSON"))).collect();
+    cards.iter().for_each(belongs_to_the_current_battery);
+    let league = League::new(cards).expect("judged alike");
+    is_page("docs/league.md", &format!("{LEAGUE}{}", league.markdown("fathom")));
+}
