@@ -66,7 +66,7 @@ pub(crate) struct Args {
     /// Stack of all connections (see 'fathom stacks').
     #[arg(long, value_name = "STACK", default_value_t)]
     stack: Stack,
-    /// Use few values of each axis, with three seeds, or ten where three decide nothing. Takes
+    /// Use few values of each axis, with three seeds, or five or ten where fewer decide nothing. Takes
     /// minutes. This is the default.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
@@ -175,14 +175,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         false => judge(plan, &folder, args.jobs),
     };
     let mut card = judge(&plan)?;
-    if plan.add_seeds(&card).map_err(Failure::input)? {
+    while plan.add_seeds(&card).map_err(Failure::input)? {
         if !stored_only {
-            output::say(format!(
-                "{} seeds leave checks undecided: up to {} seeds for these",
-                card.seeds, card.most_seeds
-            ));
+            output::say("some checks are undecided: more seeds for these");
         }
-        card = judge(&plan)?;
+        let more = judge(&plan)?;
+        // Without new results, there is nothing more to decide.
+        if more == card {
+            break;
+        }
+        card = more;
     }
     if args.cpu {
         match cpu_per_ack(&plan) {

@@ -40,12 +40,12 @@ impl Depth {
         }
     }
 
-    /// Returns the number of seeds for each combination, and the number for combinations that these
+    /// Returns the numbers of seeds: first for each combination, then for combinations that fewer
     /// seeds do not decide.
-    pub const fn seeds(self) -> (u64, u64) {
+    pub const fn seeds(self) -> &'static [u64] {
         match self {
-            Self::Quick => (3, 10),
-            Self::Full => (10, 20),
+            Self::Quick => &[3, 5, 10],
+            Self::Full => &[10, 20],
         }
     }
 }
@@ -76,14 +76,20 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the number of seeds that every combination has.
-    pub(crate) fn base_seeds(&self) -> u64 {
-        self.seeds.unwrap_or(self.depth.seeds().0)
+    /// Returns the numbers of seeds: first for each combination, then for combinations that fewer
+    /// seeds do not decide.
+    fn stages(&self) -> &[u64] {
+        self.seeds.as_ref().map_or(self.depth.seeds(), std::slice::from_ref)
     }
 
-    /// Returns the number of seeds of combinations that remained undecided.
+    /// Returns the number of seeds that every combination has.
+    pub(crate) fn base_seeds(&self) -> u64 {
+        self.stages()[0]
+    }
+
+    /// Returns the largest number of seeds of a combination.
     pub(crate) fn most_seeds(&self) -> u64 {
-        self.seeds.unwrap_or(self.depth.seeds().1)
+        self.stages()[self.stages().len() - 1]
     }
 }
 
@@ -163,27 +169,27 @@ impl JudgePlan {
         Ok(plan)
     }
 
-    /// Adds runs with more seeds for every combination in which a check is undecided. Returns
-    /// whether there are such combinations.
+    /// Adds runs with more seeds for every combination in which a check is undecided and which can
+    /// have more. Returns whether there are such combinations; then judge and call this again.
     ///
     /// # Errors
     /// Returns an error if a test cannot run, which [`JudgePlan::new`] would have returned before.
     pub fn add_seeds(&mut self, card: &Scorecard) -> Result<bool, Invalid> {
-        let (base, most) = (self.settings.base_seeds(), self.settings.most_seeds());
         let mut more = Vec::new();
-        for criterion in card.criteria.iter().filter(|_| most > base) {
-            let tests = self.battery.criteria.iter().find(|c| c.section == criterion.section);
-            for judged in &criterion.tests {
-                let undecided = judged.checks.iter().filter(|check| check.needs_seeds(base));
-                let combinations: BTreeSet<_> = undecided.map(|check| &check.at).collect();
-                let test = tests.and_then(|c| c.tests.iter().find(|t| t.name == judged.name));
-                let Some(test) = test.filter(|_| !combinations.is_empty()) else { continue };
-                let runs = self.runs_of(&criterion.section, test, most)?;
-                more.extend(
-                    runs.into_iter().filter(|run| {
-                        run.seed > base && combinations.contains(&combination(run).0)
-                    }),
-                );
+        for stages in self.settings.stages().windows(2) {
+            let (fewer, seeds) = (stages[0], stages[1]);
+            for criterion in &card.criteria {
+                let tests = self.battery.criteria.iter().find(|c| c.section == criterion.section);
+                for judged in &criterion.tests {
+                    let undecided = judged.checks.iter().filter(|check| check.needs_seeds(fewer));
+                    let combinations: BTreeSet<_> = undecided.map(|check| &check.at).collect();
+                    let test = tests.and_then(|c| c.tests.iter().find(|t| t.name == judged.name));
+                    let Some(test) = test.filter(|_| !combinations.is_empty()) else { continue };
+                    let runs = self.runs_of(&criterion.section, test, seeds)?;
+                    more.extend(runs.into_iter().filter(|run| {
+                        run.seed > fewer && combinations.contains(&combination(run).0)
+                    }));
+                }
             }
         }
         self.runs.extend_from_slice(&more);

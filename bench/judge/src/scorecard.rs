@@ -569,9 +569,9 @@ impl Scorecard {
 }
 
 impl JudgedCheck {
-    /// Returns whether more than `base` seeds may decide the check.
-    pub(crate) fn needs_seeds(&self, base: u64) -> bool {
-        let complete = self.value.as_ref().is_some_and(|value| value.n as u64 == base);
+    /// Returns whether the check has `seeds` seeds, and more may decide it.
+    pub(crate) fn needs_seeds(&self, seeds: u64) -> bool {
+        let complete = self.value.as_ref().is_some_and(|value| value.n as u64 == seeds);
         self.verdict == Verdict::NotDecided && self.note.is_none() && complete
     }
 

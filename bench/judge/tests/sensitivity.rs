@@ -140,14 +140,14 @@ fn judge(controller: &str, only: &[&str]) -> Scorecard {
     let run = |runs: &[StudyRun]| {
         run_study(runs, &RunOptions::default(), &|_| ()).expect("runs that end")
     };
-    let mut results = run(&plan.runs);
-    let first = plan.runs.len();
-    let card = scorecard(&plan, &results, &std::collections::BTreeMap::new());
-    if !plan.add_seeds(&card).expect("runs that can be added") {
-        return card;
+    let mut results = Vec::new();
+    loop {
+        results.extend(run(&plan.runs[results.len()..]));
+        let card = scorecard(&plan, &results, &std::collections::BTreeMap::new());
+        if !plan.add_seeds(&card).expect("runs that can be added") {
+            return card;
+        }
     }
-    results.extend(run(&plan.runs[first..]));
-    scorecard(&plan, &results, &std::collections::BTreeMap::new())
 }
 
 /// Returns the differences between a scorecard and its expectations, one line each.

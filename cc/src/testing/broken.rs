@@ -69,6 +69,10 @@ broken! {LeavesSlowStartLateConfig makes LeavesSlowStartLate, "leaves-slow-start
 broken! {MultipliesConfig makes Multiplies, "multiplies": "Reno that grows by a fiftieth of its window, and gives back an eighth"}
 broken! {GreedyBesideOthersConfig makes GreedyBesideOthers, "greedy-beside-others": "Reno that gives back a sixteenth while others share the queue"}
 
+/// Largest window of [`IgnoresLoss`] in datagrams: several times what any path of a test holds. A
+/// sender without a limit would fill the memory and the time of a test with packets to be dropped.
+pub const CEILING: u64 = 2_000;
+
 /// A rule that grows like Reno and never reduces the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IgnoresLoss;
@@ -76,6 +80,7 @@ pub struct IgnoresLoss;
 impl WindowRule for IgnoresLoss {
     fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, acked: u64) {
         window.grow_as_reno(acked);
+        window.confine(CEILING * window.datagram());
     }
 
     fn on_congestion_event(&mut self, _window: &mut Aimd, _event: &CongestionEvent) {}
