@@ -34,19 +34,19 @@ backends: setup uml
 	$(CARGO) run --release --locked --features quiche -- compare bench/plans/backends.toml --backend all --report backends.html
 
 # Checks that `fathom judge` finds controllers that are broken on purpose, and only these. Writes
-# docs/judge-sensitivity.md. Stored runs are not repeated; without any, it takes about 1 h of CPU
-# time.
+# docs/judge-sensitivity.md. Stored scorecards are not made again; without any, it takes about 1 h
+# of CPU time.
 sensitivity: setup
 	$(CARGO) build --release --locked --features quiche --example broken
 	bench/judge/sensitivity.sh target/release/examples/broken
-	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --features quiche --test judge-tests page_shows
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --features quiche --test judge-tests sensitivity:: -- --ignored
 
 # Judges the controllers of every stack, and ours on quinn. Writes docs/league.md. Stored runs are
 # not repeated; without any, it takes about 1 h of CPU time.
 league: setup
 	$(CARGO) build --release --locked --features quiche
 	bench/judge/league.sh target/release/fathom
-	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --features quiche --test judge-tests league_shows
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --features quiche --test judge-tests league_shows -- --ignored
 
 # Judges the BBRs of all stacks by the test cases of the BBR draft. Writes bench/results/bbr and
 # docs/bbr.md; takes about 2 min of CPU time.

@@ -6,10 +6,11 @@ program=$1
 cards=bench/results/league
 mkdir -p "$cards"
 
-# A controller that fails criteria makes `judge` exit with 1: that is a result.
+# A stored scorecard is not made again: remove it first. A controller that fails criteria makes
+# `judge` exit with 1: that is a result.
 judge() {
   card="$cards/$1-$(echo "$2" | tr ':/' '--').json"
-  "$program" judge "$2" --stack "$1" --json "$card" >/dev/null || [ $? = 1 ]
+  [ -e "$card" ] || "$program" judge "$2" --stack "$1" --json "$card" >/dev/null || [ $? = 1 ]
 }
 
 for own in reno cubic sync dca vegas dual sdc highspeed gentle ledbat ledbat-pp copa dctcp packet-size; do judge quinn "$own"; done

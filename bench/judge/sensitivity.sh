@@ -7,8 +7,10 @@ program=$1
 cards=bench/results/sensitivity
 mkdir -p "$cards"
 
-# A controller that fails criteria makes `judge` exit with 1: that is a result.
+# A stored scorecard is not made again: remove it first. A controller that fails criteria makes
+# `judge` exit with 1: that is a result.
 for controller in cubic reno ignores-loss never-grows halves-on-every-ack starves-others \
   believes-a-liar leaks-window leaves-slow-start-late multiplies greedy-beside-others; do
-  "$program" judge "$controller" --json "$cards/$controller.json" >/dev/null || [ $? = 1 ]
+  [ -e "$cards/$controller.json" ] ||
+    "$program" judge "$controller" --json "$cards/$controller.json" >/dev/null || [ $? = 1 ]
 done

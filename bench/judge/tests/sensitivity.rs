@@ -201,6 +201,7 @@ fn stored() -> Vec<Scorecard> {
 }
 
 #[test]
+#[ignore = "needs the scorecards of make sensitivity"]
 fn stored_scorecards_are_as_expected() {
     let cards = stored();
     let wrong: Vec<String> =
@@ -210,6 +211,7 @@ fn stored_scorecards_are_as_expected() {
 }
 
 #[test]
+#[ignore = "needs the scorecards of make sensitivity"]
 fn page_shows_the_stored_scorecards() {
     let league = League::new(stored()).expect("judged alike");
     let table = league.markdown("cargo run --release --example broken --");
@@ -255,6 +257,7 @@ fn found(cards: &[Scorecard]) -> String {
 }
 
 #[test]
+#[ignore = "needs the scorecards of make sensitivity"]
 fn no_check_fails_a_standard() {
     for card in stored().iter().filter(|card| ["cubic", "reno"].contains(&&*card.controller)) {
         assert_eq!(card.counts.failed, 0, "{}: {}", card.controller, report::text(card, None));
