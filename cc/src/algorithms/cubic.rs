@@ -237,6 +237,14 @@ pub struct Cubic {
     drained: bool,
 }
 
+impl Cubic {
+    /// Starts a new epoch with the next growth, whose W_max is `window` bytes, as after a loss with
+    /// this window.
+    pub(crate) fn aim(&mut self, window: u64) {
+        self.curve = Curve { w_max: Some(window), cwnd_prior: Some(window), epoch: None };
+    }
+}
+
 impl WindowRule for Cubic {
     fn on_sent(&mut self, sent: &Sent) {
         if self.drained {

@@ -29,5 +29,6 @@ algorithms! {
     copa,
     dctcp,
     prague,
+    plumb,
     packet_size,
 }

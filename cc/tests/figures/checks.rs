@@ -281,3 +281,12 @@ pub fn copa_turns_and_competes(run: &Run) {
     assert!((1.0..4.0).contains(&grown), "{grown} packets per round trip");
     assert!(run.cuts().is_empty());
 }
+
+/// plumb tests the standing queue until two seconds have passed since it crossed the target at
+/// about 2.6 s, and then restores its window. It does not react to the spike.
+pub fn plumb_yields_and_then_competes(run: &Run) {
+    let cuts: Vec<f64> = run.cuts().iter().map(|p| p.at).collect();
+    assert!(cuts.iter().all(|at| (2.6..5.4).contains(at)), "{cuts:?}");
+    assert!(run.window_at(5.0) <= 4 * MSS, "{}", run.window_at(5.0));
+    assert!(run.window_at(5.6) >= run.window_at(3.0), "restored");
+}
