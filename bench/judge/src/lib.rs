@@ -9,6 +9,7 @@
 //! | `profile.rs` | profiles: the documents from which criteria come |
 //! | `battery.rs` | reading and checking these files |
 //! | `plan.rs` | the battery for one controller: its studies and their runs |
+//! | `seeds.rs` | more seeds for undecided combinations |
 //! | `measure.rs` | measures that tests read from a run's outcome |
 //! | `value.rs` | means over seeds with their intervals |
 //! | `verdict.rs` | comparison of an interval with a threshold |
@@ -30,6 +31,7 @@ mod plan;
 mod profile;
 pub mod report;
 mod scorecard;
+mod seeds;
 mod value;
 mod verdict;
 

@@ -9,7 +9,6 @@ use fathom_stacks::{Controller, Stack};
 use toml::{Table, Value};
 
 use crate::battery::{Battery, Criterion, Strength, Test, test_name};
-use crate::scorecard::Scorecard;
 
 /// Axis of a run's key whose value is the criterion and the test.
 pub(crate) const TEST: &str = "test";
@@ -78,7 +77,7 @@ pub struct Settings {
 impl Settings {
     /// Returns the numbers of seeds: first for each combination, then for combinations that fewer
     /// seeds do not decide.
-    fn stages(&self) -> &[u64] {
+    pub(crate) fn stages(&self) -> &[u64] {
         self.seeds.as_ref().map_or(self.depth.seeds(), std::slice::from_ref)
     }
 
@@ -169,33 +168,6 @@ impl JudgePlan {
         Ok(plan)
     }
 
-    /// Adds runs with more seeds for every combination in which a check is undecided and which can
-    /// have more. Returns whether there are such combinations; then judge and call this again.
-    ///
-    /// # Errors
-    /// Returns an error if a test cannot run, which [`JudgePlan::new`] would have returned before.
-    pub fn add_seeds(&mut self, card: &Scorecard) -> Result<bool, Invalid> {
-        let mut more = Vec::new();
-        for stages in self.settings.stages().windows(2) {
-            let (fewer, seeds) = (stages[0], stages[1]);
-            for criterion in &card.criteria {
-                let tests = self.battery.criteria.iter().find(|c| c.section == criterion.section);
-                for judged in &criterion.tests {
-                    let undecided = judged.checks.iter().filter(|check| check.needs_seeds(fewer));
-                    let combinations: BTreeSet<_> = undecided.map(|check| &check.at).collect();
-                    let test = tests.and_then(|c| c.tests.iter().find(|t| t.name == judged.name));
-                    let Some(test) = test.filter(|_| !combinations.is_empty()) else { continue };
-                    let runs = self.runs_of(&criterion.section, test, seeds)?;
-                    more.extend(runs.into_iter().filter(|run| {
-                        run.seed > fewer && combinations.contains(&combination(run).0)
-                    }));
-                }
-            }
-        }
-        self.runs.extend_from_slice(&more);
-        Ok(!more.is_empty())
-    }
-
     /// Returns the number of checks of the planned runs.
     fn count_checks(&self) -> usize {
         let mut combinations: BTreeMap<&str, BTreeSet<_>> = BTreeMap::new();
@@ -222,7 +194,12 @@ impl JudgePlan {
     }
 
     /// Returns the runs of a test with this number of seeds.
-    fn runs_of(&self, section: &str, test: &Test, seeds: u64) -> Result<Vec<StudyRun>, Invalid> {
+    pub(crate) fn runs_of(
+        &self,
+        section: &str,
+        test: &Test,
+        seeds: u64,
+    ) -> Result<Vec<StudyRun>, Invalid> {
         let name = test_name(section, test);
         let Some(study) = self.study(&name, test, seeds)? else { return Ok(Vec::new()) };
         let mut runs = study.runs(self.settings.scale)?;
