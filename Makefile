@@ -41,8 +41,8 @@ sensitivity: setup
 	bench/judge/sensitivity.sh target/release/examples/broken
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --features quiche --test judge-tests sensitivity:: -- --ignored
 
-# Judges the controllers of every stack, and ours on quinn. Writes docs/league.md. Stored runs are
-# not repeated; without any, it takes about 1 h of CPU time.
+# Judges the controllers of every stack, and ours on quinn. Writes docs/league.md. Stored
+# scorecards are not made again; without any, it takes about 3 h of CPU time.
 league: setup
 	$(CARGO) build --release --locked --features quiche
 	bench/judge/league.sh target/release/fathom

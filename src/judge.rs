@@ -66,11 +66,11 @@ pub(crate) struct Args {
     /// Stack of all connections (see 'fathom stacks').
     #[arg(long, value_name = "STACK", default_value_t)]
     stack: Stack,
-    /// Use few values of each axis, with three seeds, or five or ten where fewer decide nothing. Takes
+    /// Use few values of each axis, with three seeds, and up to ten for undecided combinations. Takes
     /// minutes. This is the default.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Use all values of each axis, with ten seeds, or twenty where ten decide nothing. Takes an
+    /// Use all values of each axis, with ten seeds, and twenty for undecided combinations. Takes an
     /// hour.
     #[arg(long)]
     full: bool,

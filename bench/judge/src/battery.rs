@@ -290,6 +290,13 @@ impl Criterion {
                 if !thresholds.contains_key(&check.threshold) {
                     return Err(at(Invalid::value(&check.threshold, "is not a threshold")));
                 }
+                let Threshold { at_least, at_most, .. } = &thresholds[&check.threshold];
+                if check.relation != Relation::Absolute && at_least.is_some() == at_most.is_some() {
+                    return Err(at(Invalid::value(
+                        &check.threshold,
+                        "is compared with references, so it needs either at-least or at-most",
+                    )));
+                }
                 check.quantity().map_err(at)?;
             }
         }

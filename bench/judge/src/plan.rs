@@ -168,6 +168,12 @@ impl JudgePlan {
         Ok(plan)
     }
 
+    /// Returns the number of checks of the whole battery, each counted once for every number of
+    /// seeds that it can have.
+    pub(crate) fn looks(&self) -> usize {
+        self.checks * self.settings.stages().len()
+    }
+
     /// Returns the number of checks of the planned runs.
     fn count_checks(&self) -> usize {
         let mut combinations: BTreeMap<&str, BTreeSet<_>> = BTreeMap::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fathom_experiments::measures::{MOST_LEFT_OUT, unseeded_note};
 use fathom_experiments::provenance::{VERSION, stack_versions};
 use fathom_experiments::scenario::Outcome;
-use fathom_experiments::study::StudyRunResult;
+use fathom_experiments::study::{StudyRun, StudyRunResult};
 use fathom_netsim::backend::Backend;
 use serde::{Deserialize, Serialize};
 
@@ -48,8 +48,8 @@ pub struct Scorecard {
     pub seeds: u64,
     /// Number of seeds of combinations that remained undecided with `seeds`.
     pub most_seeds: u64,
-    /// Number of checks of the whole battery, which determines the confidence with which a check
-    /// fails.
+    /// Number of checks of the whole battery, each counted once for every number of seeds that it
+    /// can have. It determines the confidence with which a check fails.
     pub checks: usize,
     /// Tests of MUST criteria that the user did not request (`--only`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -170,7 +170,7 @@ pub fn scorecard(
         depth: settings.depth.name().to_owned(),
         seeds: settings.base_seeds(),
         most_seeds: settings.most_seeds(),
-        checks: plan.checks,
+        checks: plan.looks(),
         left_out: plan.left_out.clone(),
         backend: settings.backend,
         scale: Some(settings.scale).filter(|scale| *scale != 1.0),
@@ -192,6 +192,9 @@ struct Judge<'a> {
     outcomes: BTreeMap<&'a str, &'a Outcome>,
     failed: &'a BTreeMap<String, String>,
 }
+
+/// Percentage that stands for larger ones, such as that of a value to zero.
+const LARGEST_RATIO: f64 = 1e6;
 
 /// Outcomes of a controller by seed.
 type Outcomes<'a> = BTreeMap<u64, &'a Outcome>;
@@ -310,7 +313,13 @@ impl Judge<'_> {
         let settings = &self.plan.settings;
         let mut points: BTreeMap<BTreeMap<String, String>, Point<'_>> = BTreeMap::new();
         let base = settings.base_seeds();
-        for run in self.plan.runs.iter().filter(|run| run.key[TEST] == name) {
+        let runs: Vec<&StudyRun> =
+            self.plan.runs.iter().filter(|run| run.key[TEST] == name).collect();
+        let planned = |at: &BTreeMap<String, String>| {
+            let at = at.clone();
+            runs.iter().copied().filter(move |run| combination(run).0 == at)
+        };
+        for run in &runs {
             let (at, controller) = combination(run);
             let reference = controller.filter(|controller| *controller != settings.controller);
             let point = points.entry(at).or_default();
@@ -334,11 +343,15 @@ impl Judge<'_> {
                 },
             }
         }
-        for point in points.values_mut() {
-            // Seeds beyond the first ones count if all controllers have them.
-            let references: Vec<&Outcomes<'_>> = point.references.values().collect();
-            let complete = |seed: &u64| references.iter().all(|of| of.contains_key(seed));
-            point.subject.retain(|seed, _| *seed <= base || complete(seed));
+        for (at, point) in &mut points {
+            // More seeds count only if all of their runs have results. With the runs that happened
+            // to end first, the verdict would depend on the interruption.
+            let complete = settings.stages().iter().rev().find(|seeds| {
+                let has = |run: &StudyRun| self.outcomes.contains_key(&*run.fingerprint);
+                planned(at).filter(|run| run.seed <= **seeds).all(has)
+            });
+            let seeds = complete.copied().unwrap_or(base);
+            point.subject.retain(|seed, _| *seed <= seeds);
             // If a reference itself is judged, compare it with itself, too.
             if settings.against.contains(&settings.controller) {
                 point.references.insert(settings.controller.clone(), point.subject.clone());
@@ -358,17 +371,21 @@ impl Judge<'_> {
         let (reference, value) = match check.relation {
             Relation::Absolute => (None, self.value(check, &quantity, point, None)),
             _ => {
-                let compared = point.references.iter().filter_map(|(name, reference)| {
-                    Some((name, self.value(check, &quantity, point, Some(reference))?))
+                // The controller has to be no worse than one of the references, so the comparison
+                // with the best verdict counts; among equal ones that with the better mean.
+                let compared = point.references.iter().map(|(name, reference)| {
+                    (name, self.value(check, &quantity, point, Some(reference)))
                 });
-                // The worse reference is the one beside which the controller looks better.
-                let at_least = threshold.at_least.is_some();
-                let better = |a: &Value, b: &Value| match at_least {
-                    true => a.mean.total_cmp(&b.mean),
-                    false => b.mean.total_cmp(&a.mean),
+                let rank = |value: &Option<Value>| {
+                    let Some(value) = value else { return (Verdict::NotDecided, f64::INFINITY) };
+                    let sign = if threshold.at_least.is_some() { -1.0 } else { 1.0 };
+                    (Verdict::of(value, threshold), sign * value.mean)
                 };
-                let worse = compared.max_by(|(_, a), (_, b)| better(a, b));
-                worse.map_or((None, None), |(name, value)| (Some(name.clone()), Some(value)))
+                let best = compared.min_by(|(_, a), (_, b)| {
+                    let (a, b) = (rank(a), rank(b));
+                    a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+                });
+                best.map_or((None, None), |(name, value)| (Some(name.clone()), value))
             }
         };
         let relative = check.relation != Relation::Absolute;
@@ -380,16 +397,12 @@ impl Judge<'_> {
             _ if point.missing > 0 => {
                 (Verdict::NotDecided, Some(format!("runs without a result yet: {}", point.missing)))
             }
-            _ if point.seeds_without_effect() => (
-                Verdict::NotDecided,
-                Some(
-                    "all seeds gave the same run, because nothing in it is random: add jitter to \
-                     the path"
-                        .to_owned(),
-                ),
-            ),
             _ => match (point.requests_that_tell_nothing(&quantity), &value) {
                 (Some(decided), _) => decided,
+                _ if point.seeds_without_effect() => (
+                    Verdict::NotDecided,
+                    Some("all seeds gave the same run, because nothing in it is random".to_owned()),
+                ),
                 (None, None) => {
                     (Verdict::NotDecided, Some("the runs have no value of this measure".to_owned()))
                 }
@@ -431,13 +444,14 @@ impl Judge<'_> {
                 Relation::MoreThanReference => Some(own - other),
                 // The ratio of two equal values, including two zeros, is 100%.
                 _ if own == other => Some(100.0),
-                _ => Some(100.0 * own / other).filter(|value| value.is_finite()),
+                _ => Some((100.0 * own / other).min(LARGEST_RATIO)),
             }
         };
         let values: Option<Vec<f64>> = point.subject.iter().map(compared).collect();
+        let checks = self.plan.looks();
         match check.relation {
-            Relation::PercentOfReference => Value::of_ratios(&values?, self.plan.checks),
-            _ => Value::of(&values?, self.plan.checks),
+            Relation::PercentOfReference => Value::of_ratios(&values?, checks),
+            _ => Value::of(&values?, checks),
         }
     }
 }
@@ -488,7 +502,11 @@ impl Scorecard {
     pub(crate) fn finding(&self, check: &JudgedCheck) -> String {
         let threshold =
             self.thresholds.get(&check.threshold).map(Threshold::text).unwrap_or_default();
-        check.note.clone().unwrap_or_else(|| format!("{}; {threshold}", check.value_text()))
+        let seeds = match (&check.value, check.verdict) {
+            (Some(value), Verdict::NotDecided) => format!(" ({} seeds)", value.n),
+            _ => String::new(),
+        };
+        check.note.clone().unwrap_or_else(|| format!("{}{seeds}; {threshold}", check.value_text()))
     }
 
     /// Returns the number of seeds in words: `3 to 10 seeds`.

@@ -20,7 +20,8 @@ pub struct Value {
 }
 
 /// Confidence of the interval with which one of `checks` checks fails: 95% for all checks together
-/// (Bonferroni). So a controller whose true values are all at their bounds fails any check with a
+/// (Bonferroni). A check that is looked at again with more seeds counts once for each number of
+/// seeds. So a controller whose true values are all at their bounds fails any check with a
 /// probability of at most 2.5%.
 pub(crate) fn failing_confidence(checks: usize) -> f64 {
     1.0 - 0.05 / checks.max(1) as f64
