@@ -14,12 +14,12 @@
 //!            low > target: TEST     (in slow start: the least q of this round trip decides)
 //! TEST       saved = W;  W = .9 W base / (base + low), in slow start .5;  wait two round trips
 //!            queue gone:                W_max = saved, OPEN
-//!            else, impatient:           W = largest saved, CONTESTED
+//!            else, impatient:           slow start returns to the largest saved, CONTESTED
 //!            else                       W_max = saved, OPEN
 //! CONTESTED  grow as CUBIC for 30 to 50 round trips, then TEST as soon as the queue is nearly as
 //!            long as ever in this time, or after a loss; OPEN after two tests in a row in which
 //!            the queue disappeared
-//! loss       in TEST: W = saved first. Then CUBIC's reduction
+//! loss       CUBIC's reduction. In TEST: slow start returns to .7 saved; OPEN or CONTESTED as before
 //! ```
 //!
 //! "Impatient" means that the queue has been above the target in twenty round trips in a row and
@@ -59,6 +59,8 @@ pub const FIRST_TESTED: Ratio = Ratio::new(1, 2);
 pub const TEST_ROUNDS: u32 = 2;
 /// Part of the queue before a test that may remain if the queue counts as gone.
 pub const REMAINS: u32 = 6;
+/// Smallest window of a test in datagrams, with which losses can still be detected by later packets.
+pub const LEAST: u64 = 4;
 /// Queueing delay that is never a queue: jitter of hosts.
 pub const NOTHING: Duration = Duration::from_millis(2);
 /// Round trips in a row, and time, with a queue above the target, after which plumb no longer
@@ -180,18 +182,25 @@ impl Queue {
         measured.bytes = measured.bytes.saturating_add(acks.bytes());
     }
 
-    /// Ends the round trip if this ACK frame does, and returns its delays.
-    fn end_round(&mut self, acks: &AckEvent<'_>, slow_start: bool) -> Option<Measured> {
+    /// Ends the round trip if this ACK frame does, and returns its delays. `steady` tells whether
+    /// the spread of the delays is the path's, not that of a queue that grows or shrinks.
+    fn end_round(&mut self, acks: &AckEvent<'_>, steady: bool) -> Option<Measured> {
         if !self.round.on_ack(acks) {
             return None;
         }
         let ended = std::mem::replace(&mut self.measured, Measured::new(acks.now));
-        self.rate = (self.rate * RATE_DECAY).max(rate(&ended, acks.now));
-        if !slow_start {
+        self.rate = (self.rate * RATE_DECAY).max(rate(&ended, acks.now, acks.rtt.smoothed));
+        if steady {
             let mean = ended.sum / ended.samples.max(1);
             self.spread = (7 * self.spread + mean.saturating_sub(ended.low)) / 8;
         }
         Some(ended)
+    }
+
+    /// Forgets the delays, which are those of another window or path.
+    fn forget(&mut self, now: Time) {
+        (self.recent, self.latest) = (Sliding::default(), Sliding::default());
+        self.restart(now);
     }
 
     /// Begins a round trip now, because the window changes.
@@ -213,8 +222,15 @@ impl Queue {
     }
 }
 
-fn rate(measured: &Measured, now: Time) -> f64 {
-    measured.bytes as f64 / now.since(measured.start).as_secs_f64().max(1e-6)
+/// Returns the rate of a round trip in bytes per second. A round trip that is shorter than `rtt`
+/// counts as long, because ACK frames can arrive in a burst.
+fn rate(measured: &Measured, now: Time, rtt: Duration) -> f64 {
+    measured.bytes as f64 / now.since(measured.start).max(rtt).as_secs_f64().max(1e-6)
+}
+
+/// Returns whether no congestion has ended slow start yet.
+fn is_first_slow_start(window: &Aimd) -> bool {
+    window.in_slow_start() && window.metrics().threshold.is_none()
 }
 
 /// How long the queue has been above the target.
@@ -284,14 +300,25 @@ impl Plumb {
         target.max(self.queue.time_of(FEW_PACKETS, datagram)).max(SPREADS * self.queue.spread)
     }
 
-    /// Reduces the window to see whether the queue disappears.
-    fn test(&mut self, window: &mut Aimd, queue: Duration, contested: bool, now: Time) {
-        let (before, first) = (window.window(), window.in_slow_start());
+    /// Reduces the window to see whether the queue disappears. `before` is the window in bytes that
+    /// kept the queue. A window that is already as small stays, and there is no test.
+    fn test(
+        &mut self,
+        window: &mut Aimd,
+        before: u64,
+        queue: Duration,
+        contested: bool,
+        now: Time,
+    ) {
+        let first = is_first_slow_start(window);
         let without = self.queue.without(before, queue);
         let part = if first { FIRST_TESTED } else { TESTED };
-        let left = part.of(without).max(4 * window.datagram()).min(before);
-        window.cut_by(before - left);
-        // Slow start has just doubled the window, so the path does not hold the window before.
+        let left = part.of(without).max(LEAST * window.datagram());
+        if left >= window.window() {
+            return;
+        }
+        window.cut_by(window.window() - left);
+        // Slow start has sent more than the path holds.
         let saved = if first { without.max(left) } else { before };
         self.mode = Mode::Test(Test { rounds: TEST_ROUNDS, saved, queue, contested });
         self.queue.restart(now);
@@ -325,9 +352,10 @@ impl Plumb {
                 self.contest();
             }
         } else if test.contested || self.impatience.is_over(now) {
-            let window_before = test.saved.max(self.held);
-            window.raise(window_before.saturating_sub(window.window()));
-            self.wins = 0;
+            // Slow start restores the window, and stops at a loss.
+            let window_before = if test.contested { test.saved } else { test.saved.max(self.held) };
+            window.restore_to(window_before);
+            (self.wins, self.held) = (0, 0);
             self.open(window_before);
             self.contest();
         } else {
@@ -337,8 +365,19 @@ impl Plumb {
         }
     }
 
-    fn end_round(&mut self, window: &mut Aimd, measured: Measured, now: Time) {
+    fn end_round(&mut self, window: &mut Aimd, measured: Measured, limited: bool, now: Time) {
         let (low, target) = (measured.low, self.target(window.datagram()));
+        if limited {
+            // A sender without data tells nothing about the queue.
+            self.impatience = Impatience::default();
+            if let Mode::Test(test) = self.mode {
+                self.open(test.saved);
+                if test.contested {
+                    self.contest();
+                }
+            }
+            return;
+        }
         if low > target {
             self.impatience.rounds = self.impatience.rounds.saturating_add(1);
             self.impatience.since.get_or_insert(now);
@@ -362,9 +401,9 @@ impl Plumb {
                 contest.ready += 1;
                 let (ready, longest) = (contest.ready, contest.longest);
                 let nearly_full = 10 * low >= 9 * longest || ready > LONGEST_CONTEST;
-                if window.in_recovery() {
-                } else if low > target && nearly_full {
-                    self.test(window, low, true, now);
+                if low > target && nearly_full && !window.in_recovery() {
+                    let before = window.window();
+                    self.test(window, before, low, true, now);
                 } else if low <= target && ready > CONTEST.0 {
                     // There was no queue to test.
                     self.wins += 1;
@@ -396,47 +435,67 @@ impl WindowRule for Plumb {
 
     fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         self.queue.record(acks);
-        let slow_start = window.in_slow_start();
+        let slow_start = is_first_slow_start(window);
         if slow_start {
-            // Until the first round trip has ended, the present one is all that is known.
-            self.queue.rate = self.queue.rate.max(rate(&self.queue.measured, acks.now));
+            // Before the first round trip ends, the present one is all that is known.
+            self.queue.rate =
+                self.queue.rate.max(rate(&self.queue.measured, acks.now, acks.rtt.smoothed));
         }
         let standing = self.standing(slow_start);
         let target = self.target(window.datagram());
         let open = matches!(self.mode, Mode::Open);
         if open && standing > target && !window.in_recovery() && !acks.app_limited {
-            // This round trip counts, although it does not end.
-            self.impatience.rounds = self.impatience.rounds.saturating_add(1);
             self.impatience.since.get_or_insert(acks.now);
-            self.test(window, standing, false, acks.now);
-            return;
+            let before = window.window();
+            self.test(window, before, standing, false, acks.now);
         }
         let still = matches!(self.mode, Mode::Test(_));
         self.cubic.on_ack(window, acks, if still { 0 } else { acked });
-        if let Some(measured) = self.queue.end_round(acks, slow_start) {
-            self.end_round(window, measured, acks.now);
+        let steady = matches!(self.mode, Mode::Open) && !slow_start && !window.in_recovery();
+        if let Some(measured) = self.queue.end_round(acks, steady) {
+            self.end_round(window, measured, acks.app_limited, acks.now);
         }
     }
 
     fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
+        if event.is_persistent() && window.concerns(event) {
+            // Nothing that was known about the path holds any more.
+            (self.mode, self.impatience) = (Mode::Open, Impatience::default());
+            (self.wins, self.held) = (0, 0);
+            self.queue.forget(event.now);
+            return self.cubic.on_congestion_event(window, event);
+        }
         if !window.begins_recovery(event) {
             return self.cubic.on_congestion_event(window, event);
         }
         let queue = self.queue.latest.max().unwrap_or_default();
-        self.buffer_is_short = queue <= SHORT;
-        if let Mode::Test(test) = self.mode {
-            window.raise(test.saved.saturating_sub(window.window()));
-            self.mode = Mode::Open;
-            if test.contested {
-                self.wins = 0;
-                self.contest();
-            } else {
-                self.held = self.held.max(test.saved);
-            }
-        }
+        let before = window.window();
+        self.held = BETA.of(self.held);
         self.cubic.on_congestion_event(window, event);
-        if matches!(self.mode, Mode::Contested(Contest { rounds: 0, .. })) {
-            self.test(window, queue, true, event.now);
+        match self.mode {
+            // The test ends. Slow start returns to what CUBIC keeps of the window before it.
+            Mode::Test(test) => {
+                let kept = BETA.of(test.saved).max(window.window());
+                window.restore_to(kept);
+                self.open(test.saved);
+                if test.contested {
+                    self.wins = 0;
+                    self.contest();
+                } else {
+                    self.held = self.held.max(kept);
+                }
+            }
+            Mode::Contested(Contest { rounds: 0, .. })
+                if event.is_loss() && queue > self.target(window.datagram()) =>
+            {
+                let kept = window.window();
+                self.test(window, before, queue, true, event.now);
+                if let Mode::Test(test) = &mut self.mode {
+                    test.saved = kept;
+                }
+            }
+            _ if event.is_loss() => self.buffer_is_short = queue <= SHORT,
+            _ => {}
         }
     }
 
@@ -459,8 +518,9 @@ of plumb test at the same time, because they measure the same queue.",
     departures: "The algorithm has no other source. Growth and reductions are those of this
 implementation of CUBIC.",
     figure: "plumb and the scripted queue",
-    to_see: "The queue follows a script and not the window, as if others kept it. plumb tests it nine
-times. After two seconds it no longer yields: it restores its window, and grows as CUBIC. The short
+    to_see: "The queue follows a script and not the window, as if others kept it. plumb tests it
+until its window is four packets. After two seconds it no longer yields: slow start restores its
+window, which then grows as CUBIC's. The short
 spike is not a standing queue.",
     weakness: "Many flows with small windows (16 flows at 20 Mbps) take each other for competitors, and fill
 the buffer as CUBIC does. On paths whose delay varies by more than the target, such as Wi-Fi, plumb
@@ -587,15 +647,17 @@ mod tests {
     }
 
     #[test]
-    fn loss_in_a_test_is_a_loss_of_the_window_before() {
+    fn loss_in_a_test_reduces_the_window_and_slow_start_returns() {
         let mut path = Path::new();
         (0..50).for_each(|_| _ = path.round(alone));
         while !matches!(path.rule.mode, Mode::Test(_)) {
             path.round(alone);
         }
         let Mode::Test(Test { saved, .. }) = path.rule.mode else { unreachable!() };
+        let before = path.window.window();
         path.lose();
-        assert_eq!(path.window.window(), BETA.of(saved));
-        assert!(path.rule.buffer_is_short, "the queue was below 25 ms");
+        assert!(path.window.window() < before, "a loss never raises the window");
+        (0..6).for_each(|_| _ = path.round(|_| 0.0));
+        assert!(path.window.window() >= BETA.of(saved), "slow start returns to what CUBIC keeps");
     }
 }
