@@ -15,7 +15,7 @@ pub struct Value {
     pub low: Option<f64>,
     /// Upper end of the 95% interval.
     pub high: Option<f64>,
-    /// Both ends of the interval with which a check fails ([`failing_confidence`]).
+    /// Both ends of the interval with which a check fails: 95% for all checks together.
     pub failing: Option<(f64, f64)>,
 }
 
