@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use fathom_cc::Invalid;
 use fathom_experiments::measures::{MOST_LEFT_OUT, unseeded_note};
 use fathom_experiments::provenance::{VERSION, stack_versions};
 use fathom_experiments::scenario::Outcome;
-use fathom_experiments::study::{StudyRun, StudyRunResult};
+use fathom_experiments::study::StudyRunResult;
 use fathom_netsim::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use crate::battery::{
-    CPU_PER_ACK, Check, Criterion, Relation, Strength, Test, Threshold, behind, test_name,
+    Battery, CPU_PER_ACK, Check, Criterion, Relation, Strength, Test, Threshold, behind, test_name,
 };
 use crate::cpu::CpuPerAck;
 use crate::measure::{Quantity, Requests};
@@ -208,6 +209,8 @@ struct Point<'a> {
     /// Error of a failed run. The flag is `true` for a run of the controller, and `false` for a run
     /// of a reference.
     failure: Option<(bool, &'a str)>,
+    /// Seeds of runs that have no result.
+    without_result: Vec<u64>,
     /// Number of runs that have no result yet, among those that every combination has.
     missing: usize,
 }
@@ -313,13 +316,7 @@ impl Judge<'_> {
         let settings = &self.plan.settings;
         let mut points: BTreeMap<BTreeMap<String, String>, Point<'_>> = BTreeMap::new();
         let base = settings.base_seeds();
-        let runs: Vec<&StudyRun> =
-            self.plan.runs.iter().filter(|run| run.key[TEST] == name).collect();
-        let planned = |at: &BTreeMap<String, String>| {
-            let at = at.clone();
-            runs.iter().copied().filter(move |run| combination(run).0 == at)
-        };
-        for run in &runs {
+        for run in self.plan.runs.iter().filter(|run| run.key[TEST] == name) {
             let (at, controller) = combination(run);
             let reference = controller.filter(|controller| *controller != settings.controller);
             let point = points.entry(at).or_default();
@@ -331,25 +328,27 @@ impl Judge<'_> {
                     };
                     side.insert(run.seed, outcome);
                 }
-                None => match self.failed.get(&run.label()) {
-                    // A failure of the controller takes precedence over a failure of a reference.
-                    Some(why) if reference.is_none() || point.failure.is_none() => {
-                        point.failure = Some((reference.is_none(), why));
+                None => {
+                    point.without_result.push(run.seed);
+                    match self.failed.get(&run.label()) {
+                        // A failure of the controller takes precedence over one of a reference.
+                        Some(why) if reference.is_none() || point.failure.is_none() => {
+                            point.failure = Some((reference.is_none(), why));
+                        }
+                        Some(_) => {}
+                        None if run.seed <= base => point.missing += 1,
+                        // This seed is one of those that only undecided combinations have.
+                        None => {}
                     }
-                    Some(_) => {}
-                    None if run.seed <= base => point.missing += 1,
-                    // This seed is one of those that only undecided combinations have.
-                    None => {}
-                },
+                }
             }
         }
-        for (at, point) in &mut points {
+        for point in points.values_mut() {
             // More seeds count only if all of their runs have results. With the runs that happened
             // to end first, the verdict would depend on the interruption.
-            let complete = settings.stages().iter().rev().find(|seeds| {
-                let has = |run: &StudyRun| self.outcomes.contains_key(&*run.fingerprint);
-                planned(at).filter(|run| run.seed <= **seeds).all(has)
-            });
+            let without = &point.without_result;
+            let complete =
+                settings.stages().iter().rev().find(|seeds| without.iter().all(|n| n > seeds));
             let seeds = complete.copied().unwrap_or(base);
             point.subject.retain(|seed, _| *seed <= seeds);
             // If a reference itself is judged, compare it with itself, too.
@@ -488,6 +487,31 @@ impl Scorecard {
             return Err(ScorecardError::Schema(schema));
         }
         serde_json::from_str(text).map_err(ScorecardError::Incomplete)
+    }
+
+    /// Checks that this scorecard has the thresholds and tests of the shipped battery of its
+    /// profile, so that it need not be made again.
+    ///
+    /// # Errors
+    /// Returns the first difference, in one line.
+    pub fn check_battery(&self) -> Result<(), Invalid> {
+        let battery = Battery::shipped(self.profile);
+        let name = format!("{} on {}", self.controller, self.stack);
+        let stale =
+            |what: &str| Err(Invalid::because(format!("{name}: {what} has changed; judge again")));
+        let same = |(name, of): &(&String, &Threshold)| battery.thresholds.get(*name) == Some(*of);
+        if let Some((threshold, _)) = self.thresholds.iter().find(|threshold| !same(threshold)) {
+            return stale(&format!("the threshold {threshold}"));
+        }
+        let judged = self.criteria.iter().map(|c| {
+            let says: Vec<_> = c.tests.iter().map(|test| &test.says).collect();
+            (&c.asks, says)
+        });
+        let asked = battery.criteria.iter().map(|c| {
+            let says: Vec<_> = c.tests.iter().map(|test| &test.says).collect();
+            (&c.asks, says)
+        });
+        if judged.eq(asked) { Ok(()) } else { stale("a criterion or test") }
     }
 
     /// Adds the result of [`cpu_per_ack`](crate::cpu_per_ack).

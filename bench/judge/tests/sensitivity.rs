@@ -16,7 +16,7 @@ use fathom_judge::{
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
-use crate::stored::{belongs_to_the_current_battery, card, is_page};
+use crate::stored::{card, is_page};
 
 /// A controller with the verdicts expected before a run.
 struct Case {
@@ -208,7 +208,7 @@ fn stored_scorecards_are_as_expected() {
     let wrong: Vec<String> =
         CASES.iter().zip(&cards).flat_map(|(case, card)| differences(case, card)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    cards.iter().for_each(belongs_to_the_current_battery);
+    cards.iter().for_each(|card| card.check_battery().expect("of the current battery"));
 }
 
 #[test]

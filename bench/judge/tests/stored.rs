@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fathom_judge::{Battery, League, Scorecard};
+use fathom_judge::{League, Scorecard};
 
 fn path(relative: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(relative)
@@ -26,26 +26,6 @@ pub(crate) fn is_page(page: &str, text: &str) {
     }
 }
 
-/// Checks that a scorecard has the thresholds and tests of the current battery.
-pub(crate) fn belongs_to_the_current_battery(card: &Scorecard) {
-    let battery = Battery::shipped(card.profile);
-    let name = format!("{} on {}", card.controller, card.stack);
-    for (threshold, of) in &card.thresholds {
-        assert!(*of == battery.thresholds[threshold], "{name}: {threshold}: judge again");
-    }
-    let judged: Vec<_> = card
-        .criteria
-        .iter()
-        .map(|c| (&c.asks, c.tests.iter().map(|t| &t.says).collect::<Vec<_>>()))
-        .collect();
-    let asked: Vec<_> = battery
-        .criteria
-        .iter()
-        .map(|c| (&c.asks, c.tests.iter().map(|t| &t.says).collect::<Vec<_>>()))
-        .collect();
-    assert_eq!(judged, asked, "{name}: judge again");
-}
-
 const LEAGUE: &str = "\
 # League of controllers
 
@@ -67,7 +47,7 @@ fn league_shows_the_stored_scorecards() {
     let names = files.map(|file| file.expect("a file").file_name().into_string().expect("a name"));
     let cards: Vec<Scorecard> =
         names.map(|name| card("league", name.strip_suffix(".json").expect("JSON"))).collect();
-    cards.iter().for_each(belongs_to_the_current_battery);
+    cards.iter().for_each(|card| card.check_battery().expect("of the current battery"));
     let league = League::new(cards).expect("judged alike");
     is_page("docs/league.md", &format!("{LEAGUE}{}", league.markdown("fathom")));
 }
