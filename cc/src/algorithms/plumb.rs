@@ -138,7 +138,7 @@ impl Measured {
     }
 }
 
-/// What is known about the queue.
+/// Estimates of the queue, from the delays of ACK frames.
 #[derive(Clone, Debug)]
 struct Queue {
     /// Smallest RTT.
@@ -520,8 +520,7 @@ implementation of CUBIC.",
     figure: "plumb and the scripted queue",
     to_see: "The queue follows a script and not the window, as if others kept it. plumb tests it
 until its window is four packets. After two seconds it no longer yields: slow start restores its
-window, which then grows as CUBIC's. The short
-spike is not a standing queue.",
+window, which then grows as CUBIC's. The short spike is not a standing queue.",
     weakness: "Many flows with small windows (16 flows at 20 Mbps) take each other for competitors, and fill
 the buffer as CUBIC does. On paths whose delay varies by more than the target, such as Wi-Fi, plumb
 uses less of the link than CUBIC. When a competitor starts, plumb yields for two seconds. If the path
