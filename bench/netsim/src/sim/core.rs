@@ -60,11 +60,28 @@ impl Core {
 
     /// Returns the time of the next event.
     pub(crate) fn next_event(&mut self) -> Option<Time> {
+        self.load_new_day();
         self.events.next_time()
+    }
+
+    /// Reads the packets of a day of events when the day begins. In a fast network, most packets
+    /// are not in the processor's cache: read together, they arrive at the same time, and read one
+    /// by one, each is waited for (a quarter of the CPU time of a 2.5 Gbps run).
+    fn load_new_day(&mut self) {
+        let Some(events) = self.events.new_day() else { return };
+        let mut read = 0;
+        for event in events {
+            if let Event::Packet(index) = event {
+                let packet = &self.net.packets[*index as usize];
+                read ^= packet.flow ^ u32::from(packet.data.first().copied().unwrap_or_default());
+            }
+        }
+        std::hint::black_box(read);
     }
 
     /// Handles the next event. Returns the task to wake.
     pub(crate) fn dispatch(&mut self) -> Option<Waker> {
+        self.load_new_day();
         let (at, event) = self.events.pop()?;
         debug_assert!(at >= self.now, "time ran backwards");
         self.now = at;

@@ -98,6 +98,16 @@ impl<E: Ord> EventQueue<E> {
         events.push(entry);
     }
 
+    /// Begins the next day if all events of the current one are removed, and returns its events.
+    /// Returns `None` if the current day goes on.
+    pub(crate) fn new_day(&mut self) -> Option<impl Iterator<Item = &E>> {
+        if !self.today.is_empty() {
+            return None;
+        }
+        self.turn();
+        Some(self.today.iter().map(|(.., event)| event))
+    }
+
     /// Advances to the next day that has events.
     fn turn(&mut self) {
         if let Some(ahead) = self.ahead() {
