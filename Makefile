@@ -79,8 +79,9 @@ overload: setup
 	python3 bench/overload/run.py
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test overload
 
-# Runs the studies behind docs/bbr.md, docs/l4s.md, docs/one-way-delay.md and docs/start-up.md, and
-# writes these pages; takes about 20 min of CPU time. STUDY=start-up selects one.
+# Runs the studies behind docs/bbr.md, docs/l4s.md, docs/media.md, docs/one-way-delay.md and
+# docs/start-up.md, and writes these pages; takes about 40 min of CPU time. STUDY=start-up selects
+# one.
 studies: setup
 	$(CARGO) test --release --locked --features quiche -p fathom-papers --test studies studies_run -- --ignored --nocapture
 	FATHOM_WRITE=1 $(CARGO) test --release --locked --features quiche -p fathom-papers --test studies

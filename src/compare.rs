@@ -92,8 +92,8 @@ pub(crate) struct Args {
     /// media (live frames with a deadline), upload or bulk; or a workload with its numbers:
     /// bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s',
     /// uploads:4x10MB@1s; or a workload with its load: packmime:80%, page:30%. page:resume=0rtt and
-    /// packmime:resume=1rtt resume TLS sessions, media:transport=datagram sends QUIC datagrams
-    /// (docs/traffic.md). [default: packmime]
+    /// packmime:resume=1rtt resume TLS sessions, media:transport=datagram sends QUIC datagrams,
+    /// and with media:encoder=adaptive the bit rate follows the controller (docs/traffic.md). [default: packmime]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<String>,
     /// Number of responses to complete in each run, or of page views for page. [default: 4000; for

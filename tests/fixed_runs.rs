@@ -15,11 +15,11 @@ use serde_json::Value;
 /// workloads, both ways to use connections, and most queues and timestamp frames. A study with
 /// routers in a row and packet-level traffic is included.
 const RUNS: [&str; 19] = [
-    "compare --stack quinn --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,ledbat,ledbat-pp,copa,dctcp,plumb,packet-size/reno",
+    "compare --stack quinn --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,ledbat,ledbat-pp,copa,dctcp,plumb,scream,gcc,packet-size/reno",
     "compare --stack quinn --controllers reno,sync,sdc,packet-size/reno",
-    "compare --stack noq --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,ledbat,ledbat-pp,copa,dctcp,plumb,packet-size/reno",
+    "compare --stack noq --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,ledbat,ledbat-pp,copa,dctcp,plumb,scream,gcc,packet-size/reno",
     "compare --stack noq --controllers reno,sync,sdc,packet-size/reno",
-    "compare --stack quiche --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,ledbat,ledbat-pp,copa,dctcp,prague,plumb,packet-size/reno",
+    "compare --stack quiche --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,ledbat,ledbat-pp,copa,dctcp,prague,plumb,scream,gcc,packet-size/reno",
     "compare --stack quiche --controllers reno,sync,sdc,packet-size/reno",
     "compare --stack quinn --controllers native:new-reno,native:cubic,native:bbr,sync:signal=rtt,sync:trust=full",
     "compare --stack noq --controllers native:new-reno,native:cubic,native:bbr3",

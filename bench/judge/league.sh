@@ -13,7 +13,7 @@ judge() {
   [ -e "$card" ] || "$program" judge "$2" --stack "$1" --json "$card" >/dev/null || [ $? = 1 ]
 }
 
-for own in reno cubic sync dca vegas dual sdc highspeed gentle ledbat ledbat-pp copa dctcp packet-size; do judge quinn "$own"; done
+for own in reno cubic sync dca vegas dual sdc highspeed gentle ledbat ledbat-pp copa dctcp plumb scream gcc packet-size; do judge quinn "$own"; done
 for native in cubic new-reno bbr; do judge quinn "native:$native"; done
 for native in cubic new-reno bbr3; do judge noq "native:$native"; done
 for native in cubic reno bbr2; do judge quiche "native:$native"; done

@@ -268,6 +268,7 @@ impl Aimd {
             queueing: None,
             hold: None,
             datagram: None,
+            media_rate: None,
             reductions: self.reductions,
             early_reductions: self.early_reductions,
         }

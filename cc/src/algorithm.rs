@@ -42,6 +42,8 @@ pub struct Algorithm {
 pub struct Contract {
     /// Fraction of the initial window that remains after a loss.
     pub loss: Ratio,
+    /// Fraction of the initial window that remains after a mark; `None` if it is that after a loss.
+    pub mark: Option<Ratio>,
     /// Whether slow start doubles the window per round trip without queueing.
     pub doubles: bool,
     /// Whether avoidance adds exactly one datagram per round trip without queueing.
@@ -54,6 +56,9 @@ pub struct Contract {
     pub least_on: fn(u64) -> u64,
     /// Window in datagrams after persistent congestion and one acknowledged packet.
     pub after_collapse: Ratio,
+    /// Whether the window may grow while the application is the limit, if enough data are in
+    /// flight.
+    pub grows_app_limited: bool,
     /// Options, as users type them, with which the window never grows.
     pub still: &'static [&'static str],
 }
@@ -62,11 +67,13 @@ impl Contract {
     /// The contract of NewReno.
     pub const AS_RENO: Self = Self {
         loss: LOSS_REDUCTION,
+        mark: None,
         doubles: true,
         one_per_round: true,
         least: minimum_window,
         least_on: minimum_window,
         after_collapse: Ratio::new(3, 1),
+        grows_app_limited: false,
         still: &[],
     };
 }

@@ -109,6 +109,9 @@ pub struct ControllerMetrics {
     pub hold: Option<Duration>,
     /// Datagram size in bytes; `None` if the controller does not set it.
     pub datagram: Option<u16>,
+    /// Rate at which a live source, such as a video encoder, should produce data; `None` if the
+    /// controller is not for live media.
+    pub media_rate: Option<Rate>,
     /// Number of congestion events that the controller has reacted to.
     pub reductions: u64,
     /// Number of early (delay-based) reductions.

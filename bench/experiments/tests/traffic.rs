@@ -427,7 +427,12 @@ fn conflicting_workload_options_are_refused_in_one_line() {
         ("quinn", "pages:2/s tikets=50%", "resume or tickets"),
         ("quinn", "uploads:4x1MB resume=0rtt", "leave it out"),
         ("quinn", "media:1 at 2Mbps 30fps deadline 100ms transport=carrier", "stream or datagram"),
-        ("quinn", "media:1 at 2Mbps 30fps deadline 100ms resume=0rtt", "write transport"),
+        (
+            "quinn",
+            "media:1 at 2Mbps 30fps deadline 100ms resume=0rtt",
+            "write transport or encoder",
+        ),
+        ("quinn", "media:1 at 2Mbps 30fps deadline 100ms encoder=smart", "fixed or adaptive"),
         ("tcp", "media:1 at 2Mbps 30fps deadline 100ms transport=datagram", "QUIC stack"),
         ("tcp", "web:30% of 10Mbps resume=0rtt", "use quinn or noq"),
     ] {
@@ -456,7 +461,14 @@ fn losing_any_packet_of_a_datagram_frame_loses_the_frame() {
     // deviation. Each datagram is lost with p = 1 %, so a frame of k datagrams is lost with 1 - (1
     // - p)^k.
     let rate = Rate::from_bits_per_sec(2_000_000);
-    let stream = MediaStream { start: Time::ZERO, rate, fps: 30, frames: Some(3_000), seed: 99 };
+    let stream = MediaStream {
+        start: Time::ZERO,
+        rate,
+        fps: 30,
+        frames: Some(3_000),
+        seed: 99,
+        adaptive: false,
+    };
     let expected = |piece: u64| {
         let lost =
             stream.sizes().map(|frame| 1.0 - 0.99_f64.powi(frame.bytes.div_ceil(piece) as i32));

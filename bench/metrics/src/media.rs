@@ -24,7 +24,8 @@ pub struct LiveStream {
 #[derive(Clone, Copy, Debug)]
 struct FrameTimes {
     captured: Time,
-    arrived: Option<Time>,
+    /// Time at which the frame was complete, and its bytes.
+    arrived: Option<(Time, u64)>,
     intra: bool,
 }
 
@@ -41,10 +42,10 @@ impl LiveStream {
         self.frames.len() - 1
     }
 
-    /// Records that the frame with this number has arrived completely.
-    pub fn arrived(&mut self, number: usize, at: Time) {
+    /// Records that the frame with this number has arrived completely, with this many bytes.
+    pub fn arrived(&mut self, number: usize, at: Time, bytes: u64) {
         if let Some(frame) = self.frames.get_mut(number) {
-            frame.arrived = Some(at);
+            frame.arrived = Some((at, bytes));
         }
     }
 
@@ -55,6 +56,7 @@ impl LiveStream {
         // Time at which all frames that the next frame depends on have arrived.
         let mut decodable = None;
         let mut last_due = since;
+        let (mut met_bytes, frames_before) = (0, sum.frames);
         let freeze = |gap: Duration, sum: &mut MediaOutcome| {
             if gap >= limit {
                 sum.freezes += 1;
@@ -68,14 +70,15 @@ impl LiveStream {
             last_due = due;
             sum.frames += 1;
             match frame.arrived {
-                Some(at) => {
+                Some((at, bytes)) => {
                     delays.record(at.since(frame.captured));
                     sum.late += u64::from(at > due);
+                    met_bytes += if at > due { 0 } else { bytes };
                 }
                 None => sum.never += 1,
             }
             let before = if frame.intra { Some(Time::ZERO) } else { decodable };
-            decodable = before.zip(frame.arrived).map(|(before, at)| before.max(at));
+            decodable = before.zip(frame.arrived).map(|(before, (at, _))| before.max(at));
             if let Some(at) = decodable.map(|at| at.max(due)).filter(|at| *at <= now) {
                 let at = shown.map_or(at, |shown| shown.max(at));
                 freeze(shown.map_or(Duration::ZERO, |shown| at.since(shown)), sum);
@@ -85,6 +88,10 @@ impl LiveStream {
         // The picture may stay frozen until the end.
         if let Some(shown) = shown {
             freeze(last_due.since(shown), sum);
+        }
+        let seconds = (sum.frames - frames_before) as f64 * self.interval.as_secs_f64();
+        if seconds > 0.0 {
+            sum.met_kbps += met_bytes as f64 * 8e-3 / seconds;
         }
     }
 }
@@ -108,6 +115,9 @@ pub struct MediaOutcome {
     pub never: u64,
     /// Number of missed frames as a fraction of all frames that were due.
     pub missed_fraction: f64,
+    /// Bit rate of the frames that met their deadline, in kbit/s, as a mean over the streams.
+    #[serde(default)]
+    pub met_kbps: f64,
     /// Number of times that the picture froze for max(3 intervals, interval + 150 ms) or longer.
     pub freezes: u64,
     /// Total duration of the freezes in milliseconds.
@@ -132,6 +142,7 @@ impl MediaOutcome {
         sum.met = sum.frames - sum.missed;
         sum.missed_fraction = round(sum.missed as f64 / sum.frames.max(1) as f64, 6);
         sum.frozen_ms = round(sum.frozen_ms, 3);
+        sum.met_kbps = round(sum.met_kbps / sum.streams.max(1) as f64, 3);
         sum.frame_delay = (delays.count() > 0).then(|| delays.distribution());
         (sum.streams > 0).then_some(sum)
     }
@@ -153,7 +164,7 @@ mod tests {
             let captured = number as u64 * 20;
             let frame = stream.add(ms(captured), number % 10 == 0);
             if let Some(delay) = delay {
-                stream.arrived(frame, ms(captured + delay));
+                stream.arrived(frame, ms(captured + delay), 2_500);
             }
         }
         MediaOutcome::of([&stream].into_iter(), Time::ZERO, ms(now)).unwrap()
@@ -190,6 +201,8 @@ mod tests {
             (1, 1, 1, 180.0)
         );
         assert_eq!(outcome.missed_fraction, 0.025);
+        // 39 of 40 frames of 20 kbit met their deadlines, and one comes every 20 ms.
+        assert_eq!(outcome.met_kbps, 975.0);
     }
 
     #[test]

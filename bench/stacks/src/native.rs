@@ -55,6 +55,7 @@ impl NativeWatch {
             queueing: None,
             hold: None,
             datagram: None,
+            media_rate: None,
             reductions: self.monitor.reductions(),
             early_reductions: 0,
         };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fathom_cc::Rate;
 use fathom_netsim::sim::{SimHandle, SimSocket};
 use fathom_plugin::{ConnectionMonitor, InUse, Observer, Report};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -319,6 +320,8 @@ pub struct ConnectionStats {
     pub queueing: Option<Duration>,
     /// Congestion window in bytes.
     pub window: u64,
+    /// Rate at which a live source should produce data, if the controller is for live media.
+    pub media_rate: Option<Rate>,
     /// Packets sent.
     pub sent: u64,
     /// Bytes sent, in UDP payloads.
@@ -352,7 +355,8 @@ impl ConnectionStats {
         match report.controller {
             Some(c) => {
                 let (early, reductions) = (c.early_reductions, c.reductions);
-                Self { queueing: c.queueing, early, reductions, one_way, in_use, ..self }
+                let (queueing, media_rate) = (c.queueing, c.media_rate);
+                Self { queueing, media_rate, early, reductions, one_way, in_use, ..self }
             }
             None => Self { one_way, in_use, ..self },
         }

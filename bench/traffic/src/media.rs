@@ -24,6 +24,9 @@ const I_TO_P: f64 = 2.0;
 /// Deviation of the factor (TR 38.838: 10.5%), and the bounds at which it is truncated.
 const DEVIATION: f64 = 0.105;
 const CUT: (f64, f64) = (0.5, 1.5);
+/// Smallest rate of an adaptive encoder in bits per second (our choice), unless the stream's rate is
+/// smaller.
+const LEAST_RATE: f64 = 100e3;
 
 /// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,14 @@ pub struct Frame {
     pub bytes: u64,
     /// Whether the frame is an I-frame, which does not depend on earlier frames.
     pub intra: bool,
+}
+
+/// Returns the size of a frame from an adaptive encoder. The frame has `bytes` bytes at the largest
+/// rate of the encoder, and the sender has room for the rate `available`.
+pub fn adapted(bytes: u64, largest: Rate, available: Rate) -> u64 {
+    let largest = largest.bits_per_sec().max(1) as f64;
+    let rate = (available.bits_per_sec() as f64).max(LEAST_RATE).min(largest);
+    ((bytes as f64 * (rate / largest)) as u64).max(1)
 }
 
 /// One live stream.
@@ -49,6 +60,8 @@ pub struct MediaStream {
     pub frames: Option<u64>,
     /// Seed of the frame sizes.
     pub seed: u64,
+    /// Whether the encoder adapts to the sender's rate. `rate` is then its largest rate.
+    pub adaptive: bool,
 }
 
 /// Time between a client's request for a frame and the capture of the frame, so that the request
@@ -113,7 +126,15 @@ mod tests {
             fps,
             frames: Some(u64::from(fps) * 100),
             seed: 5,
+            adaptive: false,
         }
+    }
+
+    #[test]
+    fn adaptive_encoder_follows_the_sender_within_limits() {
+        let kbps = |kbps: u64| Rate::from_bits_per_sec(kbps * 1_000);
+        let bytes = |available| adapted(10_000, kbps(2_000), kbps(available));
+        assert_eq!([bytes(500), bytes(5_000), bytes(1)], [2_500, 10_000, 500]);
     }
 
     #[test]

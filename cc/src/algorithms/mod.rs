@@ -30,5 +30,7 @@ algorithms! {
     dctcp,
     prague,
     plumb,
+    scream,
+    gcc,
     packet_size,
 }

@@ -36,6 +36,7 @@ impl Controller for Null {
             queueing: None,
             hold: None,
             datagram: None,
+            media_rate: None,
             reductions: 0,
             early_reductions: 0,
         }

@@ -290,3 +290,18 @@ pub fn plumb_yields_and_then_competes(run: &Run) {
     assert!(run.window_at(5.0) <= 4 * MSS, "{}", run.window_at(5.0));
     assert!(run.window_at(7.0) >= run.window_at(3.0), "restored by slow start");
 }
+
+/// SCReAMv2 cuts only while more than half of its target of 60 ms waits, and not for the spike.
+pub fn scream_yields_to_the_queue(run: &Run) {
+    let cuts = run.cuts();
+    assert!(cuts.iter().all(|p| p.at < 9.0 && p.queued > 25.0), "cuts at the wrong times");
+    assert!(run.window_at(3.0) > run.window_at(1.0), "grows below half the target");
+    assert!(run.window_at(7.0) < run.window_at(3.2) / 2, "shrinks while 40 ms wait");
+}
+
+/// GCC shrinks the window while the delay grows, but not while it is constant.
+pub fn gcc_reacts_to_growth_of_the_delay(run: &Run) {
+    assert!(run.window_at(1.9) > run.window_at(0.5), "grows while nothing waits");
+    assert!(run.window_at(3.4) < run.window_at(2.0) / 2, "shrinks on the ramp");
+    assert!(run.window_at(6.9) > run.window_at(4.5), "grows on the plateau");
+}

@@ -97,6 +97,8 @@ const FIGURES: &[Figure] = &[
     Figure { name: "dctcp", check: checks::reno_grows_whatever_the_queue_does, ..PLAIN },
     Figure { name: "prague", check: checks::reno_grows_whatever_the_queue_does, ..PLAIN },
     Figure { name: "plumb", check: checks::plumb_yields_and_then_competes, ..PLAIN },
+    Figure { name: "scream", check: checks::scream_yields_to_the_queue, ..PLAIN },
+    Figure { name: "gcc", check: checks::gcc_reacts_to_growth_of_the_delay, ..PLAIN },
     Figure { name: "copa", check: checks::copa_turns_and_competes, ..PLAIN },
     // The scripted queueing delay of 40 ms is twice this target.
     Figure {

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
-use fathom_cc::Time;
+use fathom_cc::{Rate, Time};
 use fathom_http3::client::{Connection, RequestSender, RequestStream};
 use fathom_http3::qpack::Fields;
 use fathom_http3::transport;
@@ -36,6 +37,9 @@ pub struct Ask {
     pub upload: u64,
     /// Time before which the server does not respond; `None` if it responds at once.
     pub not_before: Option<Time>,
+    /// Largest rate of a live stream whose encoder adapts to the sender; `None` for other bodies.
+    /// The body then has up to `bytes` bytes.
+    pub adaptive: Option<Rate>,
     /// Value of the `priority` header (RFC 9218); `None` if the request has no such header.
     pub priority: Option<Priority>,
 }
@@ -166,15 +170,18 @@ impl<C: transport::Connection> Requests<C> {
         async move {
             let path = request.path();
             let stream = one.sender.send(&Header::get(&path), Bytes::new()).await?;
-            response(&one.sim, stream, 0).await.map(drop)
+            response(&one.sim, stream, 0..=0).await.map(drop)
         }
     }
 
     async fn fetch_one(&mut self, ask: Ask) -> Result<Fetched, HttpError> {
-        let path = match ask.not_before {
+        let mut path = match ask.not_before {
             Some(at) => format!("/bytes/{}?at={}", ask.bytes, at.as_nanos()),
             None => format!("/bytes/{}", ask.bytes),
         };
+        if let Some(rate) = ask.adaptive {
+            path.push_str(&format!("&adaptive={}", rate.bits_per_sec()));
+        }
         let length = (ask.upload > 0).then(|| ask.upload.to_string());
         let cookie = padding(ask.request_bytes).map(cookie);
         let header = Header {
@@ -198,7 +205,8 @@ impl<C: transport::Connection> Requests<C> {
                 stream
             }
         };
-        response(&self.sim, stream, ask.bytes).await
+        let least = if ask.adaptive.is_some() { 1 } else { ask.bytes };
+        response(&self.sim, stream, least..=ask.bytes).await
     }
 
     /// Requests `bytes` bytes with a request of about `request_bytes`, and checks the response.
@@ -211,11 +219,11 @@ impl<C: transport::Connection> Requests<C> {
     }
 }
 
-/// Waits for a complete response with a body of `bytes` bytes.
+/// Waits for a complete response whose body has one of these lengths in bytes.
 async fn response<C: transport::Connection>(
     sim: &SimHandle,
     mut stream: RequestStream<C>,
-    bytes: u64,
+    bytes: RangeInclusive<u64>,
 ) -> Result<Fetched, HttpError> {
     let head = stream.head().await?;
     let first_byte = sim.time();
@@ -226,10 +234,10 @@ async fn response<C: transport::Connection>(
     while let Some(chunk) = stream.data().await? {
         got += chunk.len() as u64;
     }
-    if got != bytes {
-        return Err(HttpError::Length { got, wanted: bytes });
+    if !bytes.contains(&got) {
+        return Err(HttpError::Length { got, wanted: *bytes.end() });
     }
-    Ok(Fetched { first_byte, last_byte: sim.time(), bytes })
+    Ok(Fetched { first_byte, last_byte: sim.time(), bytes: got })
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use fathom_cc::{Rate, Time};
 use fathom_netsim::sim::SimHandle;
-use fathom_stacks::Connection;
+use fathom_stacks::{Connection, ConnectionStats};
 use fathom_traffic::MediaStream;
-use fathom_traffic::media::LEAD;
+use fathom_traffic::media::{LEAD, adapted};
 
 /// A client's request for the frames of a stream as datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +22,13 @@ pub struct LiveRequest {
 impl LiveRequest {
     /// Returns the path and query of the request's URI, from which a server makes the frames.
     pub(super) fn path(&self) -> String {
-        let MediaStream { start, rate, fps, frames, seed } = self.stream;
+        let MediaStream { start, rate, fps, frames, seed, adaptive } = self.stream;
         let frames = frames.map_or(String::new(), |frames| format!("&frames={frames}"));
+        let adaptive = if adaptive { "&adaptive=1" } else { "" };
         let (start, rate, first) = (start.as_nanos(), rate.bits_per_sec(), self.first);
-        format!("/live?start={start}&rate={rate}&fps={fps}&seed={seed}&first={first}{frames}")
+        format!(
+            "/live?start={start}&rate={rate}&fps={fps}&seed={seed}&first={first}{frames}{adaptive}"
+        )
     }
 
     /// Parses a path and query written by [`LiveRequest::path`]. Returns `None` for others.
@@ -41,6 +44,7 @@ impl LiveRequest {
             fps: u32::try_from(number("fps")?).ok().filter(|fps| *fps > 0)?,
             frames: number("frames"),
             seed: number("seed")?,
+            adaptive: number("adaptive") == Some(1),
         };
         Some(Self { stream, first: number("first")? })
     }
@@ -98,10 +102,12 @@ pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request:
             return;
         };
         let most = most.max(1) as u64;
+        let room = available(&connection.stats()).filter(|_| stream.adaptive);
+        let bytes = room.map_or(frame.bytes, |room| adapted(frame.bytes, stream.rate, room));
         // A frame is truncated after 65,535 pieces, which are about 85 MB.
         let (frame_number, pieces) =
-            (number as u32, u16::try_from(frame.bytes.div_ceil(most)).unwrap_or(u16::MAX));
-        let mut left = frame.bytes;
+            (number as u32, u16::try_from(bytes.div_ceil(most)).unwrap_or(u16::MAX));
+        let mut left = bytes;
         for piece in 0..pieces {
             let bytes = left.min(most);
             left -= bytes;
@@ -111,6 +117,21 @@ pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request:
             }
         }
     }
+}
+
+/// Share of a window per round trip that a live source produces, so that it has room for frames of
+/// different sizes (SCReAMv2 §4.4: 1 / 1.2).
+const ROOM: (u128, u128) = (5, 6);
+
+/// Returns the rate at which a live source may produce data now: the controller's own rate for
+/// media, or [`ROOM`] of a window per round trip. Returns `None` before the first round trip.
+pub(crate) fn available(stats: &ConnectionStats) -> Option<Rate> {
+    let of_window = |rtt: Duration| {
+        let bytes =
+            u128::from(stats.window) * 1_000_000_000 / rtt.as_nanos().max(1) * ROOM.0 / ROOM.1;
+        Rate::from_bytes_per_sec(u64::try_from(bytes).unwrap_or(u64::MAX))
+    };
+    stats.media_rate.or_else(|| stats.rtt.map(of_window))
 }
 
 /// Returns the maximum number of datagram bytes that a sender of this stream buffers. The buffer
@@ -137,9 +158,11 @@ mod tests {
             fps: 30,
             frames: Some(90),
             seed: u64::MAX,
+            adaptive: false,
         };
-        for frames in [Some(90), None] {
-            let request = LiveRequest { stream: MediaStream { frames, ..stream }, first: 7 };
+        for (frames, adaptive) in [(Some(90), false), (None, true)] {
+            let stream = MediaStream { frames, adaptive, ..stream };
+            let request = LiveRequest { stream, first: 7 };
             assert_eq!(LiveRequest::read(&request.path()), Some(request));
         }
         for other in [

@@ -14,7 +14,7 @@ use fathom_stacks::{Close, CloseKind};
 pub use client::{Ask, Fetched, Requests};
 pub use fathom_http3::priority::Priority;
 pub use live::{LiveRequest, Piece};
-pub(crate) use live::{push, send_buffer};
+pub(crate) use live::{available, push, send_buffer};
 pub use server::serve;
 pub(crate) use tls::Sessions;
 pub use tls::{Identity, IdentityError};

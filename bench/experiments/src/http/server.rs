@@ -1,7 +1,8 @@
 //! The HTTP/3 server. It responds to these requests:
 //!
 //! - `GET /bytes/N`: a body of N bytes. With `?at=T`, the response begins no earlier than T
-//!   nanoseconds of virtual time.
+//!   nanoseconds of virtual time. With `&adaptive=R`, the body is the frame of a live stream of at
+//!   most R bits per second, whose encoder adapts to the sender: it has up to N bytes.
 //! - `POST /bytes/N`: the same response, after the whole request body has arrived.
 //! - `GET /live?...`: an empty response, followed by the frames of a live stream in datagrams.
 
@@ -12,9 +13,10 @@ use std::str::from_utf8;
 use std::task::Poll;
 
 use bytes::Bytes;
-use fathom_cc::Time;
+use fathom_cc::{Rate, Time};
 use fathom_http3::server::{Connection, Event, RequestStream};
 use fathom_http3::{Error, transport};
+use fathom_traffic::media::adapted;
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 
@@ -24,6 +26,7 @@ use super::{LiveRequest, Priority, config, priority, zeros};
 ///
 /// - `think` delays a response: by the server's delay, or until the time in the request, if any.
 /// - `live` sends the frames of a live stream as datagrams, after the response to their request.
+/// - `available` returns the rate at which a live source may produce data now, if it is known.
 /// - `writing` is called with `true` when the server begins to hand a body to the stack, and with
 ///   `false` when the stack has taken all of the body or has failed.
 ///
@@ -32,6 +35,7 @@ pub async fn serve<C, F, L>(
     connection: C,
     think: impl Fn(Option<Time>) -> F,
     live: impl Fn(LiveRequest) -> L,
+    available: impl Fn() -> Option<Rate>,
     writing: impl Fn(bool),
 ) where
     C: transport::Connection,
@@ -46,7 +50,7 @@ pub async fn serve<C, F, L>(
         while accepts {
             match http.poll_event(cx) {
                 Poll::Ready(Ok(Some(Event::Request(request)))) => {
-                    open.push(answer(request, &think, &live, &writing));
+                    open.push(answer(request, &think, &live, &available, &writing));
                 }
                 Poll::Ready(Ok(Some(Event::PriorityUpdate { .. }))) => {}
                 Poll::Ready(Ok(None) | Err(_)) => accepts = false,
@@ -66,6 +70,8 @@ struct Header {
     live: Option<LiveRequest>,
     /// Time before which the response must not begin, if the request has one.
     not_before: Option<Time>,
+    /// Largest rate of the adaptive encoder that makes the body; `None` for other bodies.
+    adaptive: Option<Rate>,
     priority: Option<Priority>,
     uploads: bool,
 }
@@ -75,11 +81,15 @@ impl Header {
         let fields = request.fields();
         let whole = fields.get(b":path").and_then(|path| from_utf8(path).ok()).unwrap_or_default();
         let (path, query) = whole.split_once('?').unwrap_or((whole, ""));
-        let nanos = query.strip_prefix("at=").and_then(|nanos| nanos.parse().ok());
+        let number = |name: &str| -> Option<u64> {
+            let value = |field: &str| field.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
+            query.split('&').find_map(value)
+        };
         Self {
             bytes: path.strip_prefix("/bytes/").and_then(|bytes| bytes.parse().ok()),
             live: LiveRequest::read(whole),
-            not_before: nanos.map(Time::from_nanos),
+            not_before: number("at").map(Time::from_nanos),
+            adaptive: number("adaptive").map(Rate::from_bits_per_sec),
             priority: fields.get(b"priority").and_then(priority::read),
             uploads: fields.get(b":method") == Some(b"POST"),
         }
@@ -91,6 +101,7 @@ async fn answer<C, F, L>(
     mut request: RequestStream<C>,
     think: impl Fn(Option<Time>) -> F,
     live: impl Fn(LiveRequest) -> L,
+    available: impl Fn() -> Option<Rate>,
     writing: impl Fn(bool),
 ) -> Result<(), Error>
 where
@@ -99,7 +110,8 @@ where
     L: Future<Output = ()>,
 {
     request.head().await?;
-    let Header { bytes, live: wanted, not_before, priority, uploads } = Header::read(&request);
+    let Header { bytes, live: wanted, not_before, adaptive, priority, uploads } =
+        Header::read(&request);
     if let Some(priority) = priority {
         request.sender().set_priority(priority);
     }
@@ -115,6 +127,10 @@ where
     think(not_before).await;
     let Some(bytes) = bytes else {
         return request.respond(&[(":status", "404")], Bytes::new()).await;
+    };
+    let bytes = match (adaptive, available()) {
+        (Some(largest), Some(room)) => adapted(bytes, largest, room),
+        _ => bytes,
     };
     let mut digits = [0; 20];
     let mut unused = &mut digits[..];

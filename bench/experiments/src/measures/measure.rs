@@ -431,6 +431,13 @@ pub const MEASURES: &[Measure] = &[
         |g| g.media.as_ref().and_then(|m| percent(m.never, m.frames)),
     )
     .shown("%", "never complete %", Lower, 2),
+    Measure::group(
+        "media_rate_kbps",
+        "bit rate of the frames that meet their deadline",
+        Frames,
+        |g| g.media.as_ref().filter(|m| m.frames > 0).map(|m| m.met_kbps),
+    )
+    .shown("kbps", "media kbps", Higher, 0),
     Measure::group("freezes", "freezes", Frames, |g| g.media.as_ref().map(|m| m.freezes as f64))
         .shown("", "freezes", Lower, 1),
     Measure::group("frozen_ms", "time frozen", Frames, |g| g.media.as_ref().map(|m| m.frozen_ms))

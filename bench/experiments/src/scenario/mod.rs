@@ -65,7 +65,9 @@ pub use outcome::{
 };
 pub use responses::{ResponseKind, ResponseResult, ResponseRow};
 pub use run::run;
-pub use settings::{Connections, MediaTransport, Resume, Resumption, Shaping, Timestamps};
+pub use settings::{
+    Connections, MediaEncoder, MediaTransport, Resume, Resumption, Shaping, Timestamps,
+};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 pub use state::Progress;
 pub use tcp::TcpSpec;

@@ -332,6 +332,7 @@ mod tests {
             queueing: None,
             hold: None,
             datagram: None,
+            media_rate: None,
             reductions,
             early_reductions: 0,
         }

@@ -96,6 +96,17 @@ pub enum MediaTransport {
     Datagram,
 }
 
+/// Encoder of live media.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::Display)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Invalid, parse_err_fn = not_encoder)]
+pub enum MediaEncoder {
+    /// The encoder always produces the stream's rate.
+    #[default]
+    Fixed,
+    /// The encoder produces the rate at which the sender can send, up to the stream's rate.
+    Adaptive,
+}
+
 impl Default for Resumption {
     /// Returns no resumption. If a workload turns it on, 40% of the connections hold a ticket,
     /// because Cloudflare observed this fraction of resumed connections across its sites
@@ -136,6 +147,10 @@ fn not_timestamps(s: &str) -> Invalid {
 
 fn not_shaping(s: &str) -> Invalid {
     Invalid::value(s, "is not a valid value for shaping").hint("write auto or off")
+}
+
+fn not_encoder(s: &str) -> Invalid {
+    Invalid::value(s, "is not a valid encoder of frames").hint("write fixed or adaptive")
 }
 
 fn not_transport(s: &str) -> Invalid {

@@ -15,7 +15,9 @@ use super::{
     BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Ends, Host, OpenConnection,
     ReadDatagram, Side, WhyLost,
 };
-use crate::http::{HttpError, Identity, Lost, NO_ERROR, Requests, Sessions, push, serve};
+use crate::http::{
+    HttpError, Identity, Lost, NO_ERROR, Requests, Sessions, available, push, serve,
+};
 
 /// Makes both ends of connections. `tls` returns the TLS configuration of a side.
 pub(super) fn ends<E: Endpoint>(
@@ -214,7 +216,8 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
                 // The client reports failures.
                 let think = |at| host.think(flow, at);
                 let live = |request| push(&task, &connection, request);
-                serve(connection.http(order), think, live, writing).await;
+                let room = || available(&connection.stats());
+                serve(connection.http(order), think, live, room, writing).await;
                 connection.close(NO_ERROR);
             }
             if let Some((id, _)) = id {

@@ -27,6 +27,7 @@ struct Pending {
     /// Number of the frame in its stream, and in the statistics.
     frame: u64,
     number: usize,
+    /// Bytes that have arrived.
     bytes: u64,
     captured: Time,
     /// Whether each piece has arrived (empty before the first piece), and the number of missing
@@ -37,8 +38,8 @@ struct Pending {
 }
 
 impl Pending {
-    /// Adds a piece. Returns whether the frame is complete.
-    fn take(&mut self, piece: Piece, now: Time) -> bool {
+    /// Adds a piece of `bytes` bytes. Returns whether the frame is complete.
+    fn take(&mut self, piece: Piece, bytes: u64, now: Time) -> bool {
         if self.there.is_empty() {
             self.first_byte = now;
             self.missing = piece.pieces.into();
@@ -47,6 +48,7 @@ impl Pending {
         if let Some(there) = self.there.get_mut(usize::from(piece.piece)).filter(|there| !**there) {
             *there = true;
             self.missing -= 1;
+            self.bytes += bytes;
         }
         self.missing == 0
     }
@@ -155,15 +157,14 @@ impl Live<'_> {
         let number = part.stats().live[self.number].add(captured, frame.intra);
         part.begins(captured);
         add_needs(part, flow, frame.bytes, 0);
-        let (bytes, first_byte) = (frame.bytes, captured);
         Pending {
             frame: frame_number,
             number,
-            bytes,
+            bytes: 0,
             captured,
             there: Vec::new(),
             missing: 0,
-            first_byte,
+            first_byte: captured,
         }
     }
 
@@ -176,11 +177,11 @@ impl Live<'_> {
         else {
             return;
         };
-        if !pending[at].take(piece, now) {
+        if !pending[at].take(piece, (bytes.len() - Piece::HEADER) as u64, now) {
             return;
         }
         let Some(frame) = pending.remove(at) else { return };
-        part.stats().live[self.number].arrived(frame.number, now);
+        part.stats().live[self.number].arrived(frame.number, now, frame.bytes);
         let completed = Completed {
             bytes: frame.bytes,
             took: now.since(frame.captured),

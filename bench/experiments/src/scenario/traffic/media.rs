@@ -144,7 +144,8 @@ impl Live<'_> {
                 Event::Done => return Ok(()),
                 Event::Came(frame, captured, result) => {
                     if let Ok(fetched) = &result {
-                        part.stats().live[self.number].arrived(frame, fetched.last_byte);
+                        let mut stats = part.stats();
+                        stats.live[self.number].arrived(frame, fetched.last_byte, fetched.bytes);
                     }
                     let lost = result
                         .as_ref()
@@ -190,6 +191,7 @@ impl Live<'_> {
             bytes: frame.bytes,
             request_bytes: FRAME_REQUEST,
             not_before: Some(captured),
+            adaptive: self.stream.adaptive.then_some(self.stream.rate),
             ..Ask::default()
         };
         Some(OnItsWay(number, captured, client.fetch(ask)))

@@ -13,7 +13,7 @@ use super::model::{Form, Model, Work, no_option};
 use super::syntax::plural;
 use super::{Request, Requests, Source, in_text};
 use crate::http::send_buffer;
-use crate::scenario::{InField, MediaTransport, ResponseKind};
+use crate::scenario::{InField, MediaEncoder, MediaTransport, ResponseKind};
 use crate::stack::Stack;
 
 pub(super) const FORMS: &[Form<Media>] =
@@ -34,6 +34,8 @@ pub struct Media {
     pub length: Option<Duration>,
     /// Transport of the frames.
     pub transport: MediaTransport,
+    /// Encoder of the frames.
+    pub encoder: MediaEncoder,
 }
 
 /// Parses `4 at 2Mbps 30fps deadline 100ms`, optionally with ` for 60s` if streams end.
@@ -61,7 +63,7 @@ fn read(whole: &str, rest: &str) -> Result<Media, Invalid> {
         return Err(help());
     }
     let (rate, transport) = (parse_rate(rate)?, MediaTransport::default());
-    Ok(Media { streams, rate, fps, deadline, length, transport })
+    Ok(Media { streams, rate, fps, deadline, length, transport, encoder: MediaEncoder::default() })
 }
 
 impl Media {
@@ -78,7 +80,8 @@ impl Media {
 impl Model for Media {
     fn source(&self, _rate: f64, seed: u64) -> Result<Source, RateOutOfRange> {
         let (rate, fps, frames) = (self.rate, self.fps, self.frames());
-        let stream = MediaStream { start: Time::ZERO, rate, fps, frames, seed };
+        let adaptive = self.encoder == MediaEncoder::Adaptive;
+        let stream = MediaStream { start: Time::ZERO, rate, fps, frames, seed, adaptive };
         Ok(Box::new(Streams { next: 0, stream, media: *self }))
     }
 
@@ -87,11 +90,12 @@ impl Model for Media {
     }
 
     fn words(&self) -> String {
-        let Self { streams, rate, fps, deadline, length, transport } = *self;
+        let Self { streams, rate, fps, deadline, length, transport, encoder } = *self;
         let length = length.map_or(String::new(), |length| format!(", for {length:?}"));
         let datagrams = if transport == MediaTransport::Datagram { ", as datagrams" } else { "" };
+        let most = if encoder == MediaEncoder::Adaptive { "up to " } else { "" };
         format!(
-            "{streams} live stream{} of {rate}, {fps} fps, due after {deadline:?}{length}{datagrams}",
+            "{streams} live stream{} of {most}{rate}, {fps} fps, due after {deadline:?}{length}{datagrams}",
             plural(streams)
         )
     }
@@ -101,10 +105,11 @@ impl Model for Media {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Invalid> {
-        if name != "transport" {
-            return Err(no_option(name, "write transport"));
+        match name {
+            "transport" => self.transport = value.parse().in_field("transport")?,
+            "encoder" => self.encoder = value.parse().in_field("encoder")?,
+            _ => return Err(no_option(name, "write transport or encoder")),
         }
-        self.transport = value.parse().in_field("transport")?;
         Ok(())
     }
 
