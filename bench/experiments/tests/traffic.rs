@@ -432,6 +432,7 @@ fn conflicting_workload_options_are_refused_in_one_line() {
             "media:1 at 2Mbps 30fps deadline 100ms resume=0rtt",
             "write transport or encoder",
         ),
+        ("quinn", "media:1 at 2Mbps 30fps deadline 100ms after", "after 20s"),
         ("quinn", "media:1 at 2Mbps 30fps deadline 100ms encoder=smart", "fixed or adaptive"),
         ("tcp", "media:1 at 2Mbps 30fps deadline 100ms transport=datagram", "QUIC stack"),
         ("tcp", "web:30% of 10Mbps resume=0rtt", "use quinn or noq"),
@@ -513,6 +514,26 @@ fn media_datagrams_above_the_link_rate_are_dropped() {
         // A frame waits at most for the data of one deadline and for the queue.
         let delay = media.frame_delay.map_or(0.0, |delay| delay.max_ms);
         assert!(delay < 4_500.0, "{stack}: {delay}");
+    }
+}
+
+#[test]
+fn adaptive_media_fit_the_link() {
+    for &stack in STACKS {
+        for transport in ["datagram", "stream"] {
+            let live = |encoder: &str| {
+                let workload = format!(
+                    "media:1 at 3Mbps 30fps deadline 300ms transport={transport} encoder={encoder}"
+                );
+                let text = scenario(stack, "30s", "1Mbps", &group("g", &workload, ""));
+                let text = text.replace("reno", "scream:signal=rtt");
+                outcome(&text).0.groups.remove("g").unwrap().media.unwrap()
+            };
+            let (fixed, adaptive) = (live("fixed"), live("adaptive"));
+            let at = format!("{stack}, {transport}: {fixed:?} {adaptive:?}");
+            assert!(fixed.missed_fraction > 0.5 && adaptive.missed_fraction < 0.2, "{at}");
+            assert!((250.0..1_000.0).contains(&adaptive.met_kbps), "{at}");
+        }
     }
 }
 

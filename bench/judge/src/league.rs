@@ -82,7 +82,7 @@ impl League {
             first.criteria.iter().filter(|c| c.not_applicable.is_none()).collect();
         let mut text = match first.profile {
             Profile::Rfc9743 => self.controllers_down(&asked),
-            Profile::Bbr => self.cases_down(&asked),
+            Profile::Bbr | Profile::Rmcat => self.cases_down(&asked),
         };
         text += "\n✓ pass, **✗** fail, ? not decided, – not applicable on this stack. ";
         text += first.profile.note();
@@ -177,11 +177,11 @@ fn failures(card: &Scorecard, program: &str) -> String {
         for test in &criterion.tests {
             let failed: Vec<&JudgedCheck> =
                 test.checks.iter().filter(|check| check.verdict == Verdict::Fail).collect();
-            // The first failed check stands for all others of its test, except on the page of BBRs,
-            // where each check is about something else.
+            // The first failed check stands for all others of its test, except in profiles of test
+            // cases, where each check is about something else.
             let listed = match card.profile {
                 Profile::Rfc9743 => failed.len().min(1),
-                Profile::Bbr => failed.len(),
+                Profile::Bbr | Profile::Rmcat => failed.len(),
             };
             for worst in &failed[..listed] {
                 let at = worst.at_text();

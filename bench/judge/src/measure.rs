@@ -199,7 +199,11 @@ fn rate(link: &LinkOutcome) -> Option<f64> {
     (link.utilisation_percent > 0.0).then(|| 100.0 * link.throughput_bps / link.utilisation_percent)
 }
 
+/// Returns the rates of a group's flows, or of its live streams: their frames in time.
 fn flows(group: &GroupOutcome) -> Vec<f64> {
+    if let Some(media) = &group.media {
+        return media.met_kbps_of_streams.clone();
+    }
     group.flows.iter().map(|flow| flow.throughput_bps).collect()
 }
 

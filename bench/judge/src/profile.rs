@@ -18,17 +18,20 @@ pub enum Profile {
     Rfc9743,
     /// The appendix with example test cases of draft-ietf-ccwg-bbr.
     Bbr,
+    /// RFC 8867: test cases for live media.
+    Rmcat,
 }
 
 impl Profile {
     /// All profiles, with the default first.
-    pub const ALL: [Self; 2] = [Self::Rfc9743, Self::Bbr];
+    pub const ALL: [Self; 3] = [Self::Rfc9743, Self::Bbr, Self::Rmcat];
 
     /// Returns the name, which is also the name of the folder in `profiles/`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rfc9743 => "rfc9743",
             Self::Bbr => "bbr",
+            Self::Rmcat => "rmcat",
         }
     }
 
@@ -37,6 +40,7 @@ impl Profile {
         match self {
             Self::Rfc9743 => "RFC 9743",
             Self::Bbr => "the BBR draft",
+            Self::Rmcat => "RFC 8867",
         }
     }
 
@@ -54,6 +58,11 @@ impl Profile {
                  network sees of them, so a pass does not show that the state is right. The \
                  thresholds come from Fathom; bench/judge/profiles/bbr/thresholds.toml gives the \
                  reason for each."
+            }
+            Self::Rmcat => {
+                "The cases are those of RFC 8867 §5, which describes what it expects in words. The \
+                 thresholds come from Fathom; bench/judge/profiles/rmcat/thresholds.toml gives the \
+                 reason for each. The judged controller sends live media whose encoder adapts to it."
             }
         }
     }

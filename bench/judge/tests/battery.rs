@@ -31,7 +31,7 @@ fn every_battery_test_expands_into_runs_at_both_depths() {
             .runs
             .len()
     };
-    for (profile, least) in [(Profile::Rfc9743, 100), (Profile::Bbr, 60)] {
+    for (profile, least) in [(Profile::Rfc9743, 100), (Profile::Bbr, 60), (Profile::Rmcat, 20)] {
         for (controller, stack) in
             [("vegas", Stack::Quinn), ("native:bbr", Stack::Quinn), ("native:cubic", Stack::Noq)]
         {
@@ -196,7 +196,7 @@ fn seeds_that_give_the_same_run_decide_nothing() {
 #[test]
 #[cfg(feature = "quiche")]
 fn seeds_of_every_battery_test_give_different_runs() {
-    for profile in [Profile::Rfc9743, Profile::Bbr] {
+    for profile in Profile::ALL {
         let settings = Settings {
             controller: "cubic".to_owned(),
             against: vec!["reno".to_owned()],

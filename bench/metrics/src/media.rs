@@ -16,8 +16,13 @@ const FREEZE: Duration = Duration::from_millis(150);
 /// The frames of one live stream.
 #[derive(Clone, Debug)]
 pub struct LiveStream {
-    interval: Duration,
+    fps: u32,
     deadline: Duration,
+    /// Capture time of the first frame.
+    first: Time,
+    /// Number of frames; `None` if the stream does not end.
+    most: Option<u64>,
+    /// Frames that the client has asked for, in order.
     frames: Vec<FrameTimes>,
 }
 
@@ -30,10 +35,30 @@ struct FrameTimes {
 }
 
 impl LiveStream {
-    /// Creates a stream with a frame every `interval`. Each frame is due `deadline` after its
-    /// capture.
-    pub const fn new(interval: Duration, deadline: Duration) -> Self {
-        Self { interval, deadline, frames: Vec::new() }
+    /// Creates a stream of `fps` frames per second, the first of which is captured at `first`. Each
+    /// frame is due `deadline` after its capture. The stream has `most` frames, or does not end.
+    pub const fn new(fps: u32, deadline: Duration, first: Time, most: Option<u64>) -> Self {
+        Self { fps, deadline, first, most, frames: Vec::new() }
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(1) / self.fps
+    }
+
+    /// Returns the number of frames captured before this time.
+    fn captured_before(&self, at: Time) -> u64 {
+        let nanos = u128::from(at.as_nanos().saturating_sub(self.first.as_nanos()));
+        let frames = (nanos * u128::from(self.fps)).div_ceil(1_000_000_000);
+        let frames = u64::try_from(frames).unwrap_or(u64::MAX);
+        self.most.map_or(frames, |most| frames.min(most))
+    }
+
+    /// Returns the number of frames captured at or after `since` and due by `now`.
+    fn due(&self, since: Time, now: Time) -> u64 {
+        // A frame that is due at `now` counts.
+        let last = now.as_nanos().saturating_sub(self.deadline.as_nanos() as u64);
+        let by_now = self.captured_before(Time::from_nanos(last.saturating_add(1)));
+        by_now.saturating_sub(self.captured_before(since))
     }
 
     /// Adds a frame captured at this time. Returns the number of the frame.
@@ -51,7 +76,9 @@ impl LiveStream {
 
     /// Adds the outcome of the frames captured at or after `since` and due by `now`.
     fn count(&self, since: Time, now: Time, delays: &mut Latencies, sum: &mut MediaOutcome) {
-        let limit = (self.interval * 3).max(self.interval + FREEZE);
+        let interval = self.interval();
+        let limit = (interval * 3).max(interval + FREEZE);
+        // The picture that is shown when the counted frames begin stands until the next one.
         let mut shown: Option<Time> = None;
         // Time at which all frames that the next frame depends on have arrived.
         let mut decodable = None;
@@ -68,6 +95,7 @@ impl LiveStream {
         for frame in self.frames.iter().filter(counted) {
             let due = frame.captured + self.deadline;
             last_due = due;
+            shown = shown.or(Some(due));
             sum.frames += 1;
             match frame.arrived {
                 Some((at, bytes)) => {
@@ -89,10 +117,13 @@ impl LiveStream {
         if let Some(shown) = shown {
             freeze(last_due.since(shown), sum);
         }
-        let seconds = (sum.frames - frames_before) as f64 * self.interval.as_secs_f64();
-        if seconds > 0.0 {
-            sum.met_kbps += met_bytes as f64 * 8e-3 / seconds;
-        }
+        // Without a connection, a client does not ask for frames.
+        let never_asked = self.due(since, now).saturating_sub(sum.frames - frames_before);
+        sum.frames += never_asked;
+        sum.never += never_asked;
+        let seconds = (sum.frames - frames_before) as f64 * interval.as_secs_f64();
+        let kbps = if seconds > 0.0 { met_bytes as f64 * 8e-3 / seconds } else { 0.0 };
+        sum.met_kbps_of_streams.push(round(kbps, 3));
     }
 }
 
@@ -110,14 +141,18 @@ pub struct MediaOutcome {
     pub missed: u64,
     /// Missed frames that arrived late.
     pub late: u64,
-    /// Missed frames that never arrived completely. Either the request failed, the request was not
-    /// sent because 100 requests were open, or a datagram of the frame was lost.
+    /// Missed frames that never arrived completely. Either there was no connection, the request
+    /// failed, the request was not sent because 100 requests were open, or a datagram of the frame
+    /// was lost.
     pub never: u64,
     /// Number of missed frames as a fraction of all frames that were due.
     pub missed_fraction: f64,
     /// Bit rate of the frames that met their deadline, in kbit/s, as a mean over the streams.
     #[serde(default)]
     pub met_kbps: f64,
+    /// This bit rate of each stream.
+    #[serde(default)]
+    pub met_kbps_of_streams: Vec<f64>,
     /// Number of times that the picture froze for max(3 intervals, interval + 150 ms) or longer.
     pub freezes: u64,
     /// Total duration of the freezes in milliseconds.
@@ -142,7 +177,8 @@ impl MediaOutcome {
         sum.met = sum.frames - sum.missed;
         sum.missed_fraction = round(sum.missed as f64 / sum.frames.max(1) as f64, 6);
         sum.frozen_ms = round(sum.frozen_ms, 3);
-        sum.met_kbps = round(sum.met_kbps / sum.streams.max(1) as f64, 3);
+        let kbps = sum.met_kbps_of_streams.iter().sum::<f64>();
+        sum.met_kbps = round(kbps / sum.streams.max(1) as f64, 3);
         sum.frame_delay = (delays.count() > 0).then(|| delays.distribution());
         (sum.streams > 0).then_some(sum)
     }
@@ -159,7 +195,8 @@ mod tests {
     /// Returns the outcome of frames every 20 ms, due after 50 ms, with these delays in
     /// milliseconds. The first and every tenth frame is an I-frame; `None` never arrives.
     fn outcome(delays: &[Option<u64>], now: u64) -> MediaOutcome {
-        let mut stream = LiveStream::new(Duration::from_millis(20), Duration::from_millis(50));
+        let frames = Some(delays.len() as u64);
+        let mut stream = LiveStream::new(50, Duration::from_millis(50), Time::ZERO, frames);
         for (number, delay) in delays.iter().enumerate() {
             let captured = number as u64 * 20;
             let frame = stream.add(ms(captured), number % 10 == 0);
@@ -203,6 +240,44 @@ mod tests {
         assert_eq!(outcome.missed_fraction, 0.025);
         // 39 of 40 frames of 20 kbit met their deadlines, and one comes every 20 ms.
         assert_eq!(outcome.met_kbps, 975.0);
+    }
+
+    #[test]
+    fn media_stream_without_frames_is_frozen_all_the_time() {
+        let outcome = outcome(&[None; 40], 10_000);
+        // Frames were due from 50 to 830 ms.
+        assert_eq!((outcome.never, outcome.freezes, outcome.frozen_ms), (40, 1, 780.0));
+        assert_eq!((outcome.met_kbps, outcome.frame_delay), (0.0, None));
+    }
+
+    #[test]
+    fn media_frames_that_a_client_never_asked_for_are_missed() {
+        for (fps, most, frames) in [(50, None, 498), (30, None, 299), (50, Some(3), 3)] {
+            let stream = LiveStream::new(fps, Duration::from_millis(50), Time::ZERO, most);
+            let outcome = MediaOutcome::of([&stream].into_iter(), Time::ZERO, ms(10_000)).unwrap();
+            assert_eq!(
+                (outcome.frames, outcome.never, outcome.missed_fraction),
+                (frames, frames, 1.0)
+            );
+        }
+        let late = LiveStream::new(50, Duration::from_millis(50), ms(1_000), None);
+        assert_eq!((late.due(ms(0), ms(1_050)), late.due(ms(1_001), ms(1_070))), (1, 1));
+    }
+
+    #[test]
+    fn media_rate_is_that_of_frames_in_time_and_a_mean_over_streams() {
+        let stream = |delay| {
+            let mut stream = LiveStream::new(50, Duration::from_millis(50), Time::ZERO, Some(10));
+            for number in 0..10 {
+                let frame = stream.add(ms(number * 20), true);
+                stream.arrived(frame, ms(number * 20 + delay), 2_500);
+            }
+            stream
+        };
+        let streams = [stream(10), stream(51)];
+        let outcome = MediaOutcome::of(streams.iter(), Time::ZERO, ms(1_000)).unwrap();
+        assert_eq!((outcome.met, outcome.late, outcome.met_kbps), (10, 10, 500.0));
+        assert_eq!(outcome.met_kbps_of_streams, [1_000.0, 0.0]);
     }
 
     #[test]

@@ -456,6 +456,10 @@ impl traits::Connection for Connection {
         })
     }
 
+    fn datagram_room(&self) -> usize {
+        self.connection.datagram_send_buffer_space()
+    }
+
     fn max_datagram_size(&self) -> Option<usize> {
         self.connection.max_datagram_size()
     }

@@ -231,6 +231,8 @@ pub trait Connection: Clone + Send + Sync + 'static {
     /// # Errors
     /// Returns an error if the datagram is not queued.
     fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError>;
+    /// Returns the number of bytes of datagrams that can be queued without dropping others.
+    fn datagram_room(&self) -> usize;
     /// Returns the size of the largest datagram in bytes, or `None` if either end does not support
     /// datagrams.
     fn max_datagram_size(&self) -> Option<usize>;

@@ -12,17 +12,23 @@
 //!   and 100 ms, so that it hardly ever limits media. A sender that fills the window sends faster
 //!   than the rate, so a decrease starts from the rate if the received rate is larger, and the rate
 //!   falls at most once per response time. The draft measures the received rate instead.
+//! - **Pacing** at 2.5 times the rate, as in libwebrtc. The draft paces at the rate.
 //! - **Growth of the delay**: the estimate is multiplied by the number of groups, up to 60, before
 //!   it is compared with the threshold, as in libwebrtc. The draft does not say so, but its values
 //!   of the threshold fit only this product.
 //! - **Samples**: ACK frames tell the delay of their newest packet. The delay of a group is that of
-//!   the newest packet of which it is known. With RTTs (`signal=rtt`), a queue on the way back
-//!   counts too.
+//!   the newest packet of which it is known, and only send times decide which packets are a group.
+//!   With RTTs (`signal=rtt`), a queue on the way back counts too. A gap of a second starts over.
 //! - **Weight of the noise**: the draft takes the shortest interval between the last groups; here,
 //!   it is the interval between these two groups, and the power is its first-order approximation.
-//! - **Losses** are evaluated once per second, the interval of receiver reports that the draft
-//!   assumes. A loss alone does not change the rate. Persistent congestion reduces the window to two
-//!   packets (RFC 9002 §7.6), and the rate accordingly. Marks have no effect.
+//!   The threshold follows these intervals, too, and not the times of arrival.
+//! - **Growth near convergence** has no minimum of 1000 bits per update, because updates come with
+//!   every ACK frame. The deviation of the received rates counts as at least 5 % of their mean.
+//! - **Largest rate**: at 1.5 received rates, the rate stops to grow; it is not lowered.
+//! - **Losses** are evaluated once per second, by bytes, and limit the rate only after more than a
+//!   tenth was lost, until the limit is 1.5 times the rate. The draft evaluates every report.
+//!   Persistent congestion reduces the window to two packets (RFC 9002 §7.6), and the rate
+//!   accordingly. Marks have no effect.
 //! - **Recovery**: neither the window nor the rate grows.
 //! - **First rate**: the one that fits QUIC's first window (RFC 9002 §7.2).
 
@@ -63,12 +69,12 @@ pub const OVERUSE_TIME: Duration = Duration::from_millis(10);
 const MOST_GROUPS: u32 = 60;
 /// Share of the received rate that remains after overuse (GCC §5.6: beta).
 pub const KEPT: f64 = 0.85;
-/// Growth per second far from convergence (GCC §5.5).
-pub const GROWTH: f64 = 0.08;
-/// Largest rate in received rates (GCC §5.5).
+/// Growth per second far from convergence, compounded with every ACK frame: ln 1.08 (GCC §5.5: by
+/// 8 % per second).
+pub const GROWTH: f64 = 0.077;
+/// Rate at which growth stops, in received rates (GCC §5.5).
 pub const MOST_OF_RECEIVED: f64 = 1.5;
-/// Weight of a received rate at overuse in their average (GCC §5.5: "such as 0.95" for the old
-/// average).
+/// Weight of a received rate at overuse in their average (GCC §5.5: the smoothing factor is 0.95).
 const AVERAGE_GAIN: f64 = 0.05;
 /// Distance from the average in standard deviations within which the rate is near convergence
 /// (GCC §5.5).
@@ -78,6 +84,8 @@ const RESPONSE: f64 = 0.1;
 /// Frames per second and bytes per packet that near-convergence growth assumes (GCC §5.5).
 const FRAMES: f64 = 30.0;
 const PACKET: f64 = 1_200.0;
+/// Gap without groups or acknowledgements after which estimates start over (ours).
+const GAP: Duration = Duration::from_secs(1);
 /// Time over which the received rate is measured (GCC §5.5: 0.5 to 1 s), in parts.
 const RECEIVED_PARTS: usize = 10;
 const RECEIVED_PART: Duration = Duration::from_millis(50);
@@ -136,6 +144,7 @@ impl RuleConfig for GccConfig {
     fn rule(&self, _window: &Aimd, _now: Time) -> Gcc {
         Gcc {
             groups: Groups::new(self.signal),
+            measured: None,
             detector: Detector::default(),
             received: Received::default(),
             losses: Losses::default(),
@@ -143,6 +152,7 @@ impl RuleConfig for GccConfig {
             converged: None,
             decreased: None,
             rate: None,
+            before_collapse: None,
             updated: None,
             rtt: 0.0,
         }
@@ -211,6 +221,9 @@ impl Groups {
         let complete = self.current.replace(Group { first_sent: sent, sent, delay });
         let before = std::mem::replace(&mut self.before, complete);
         let (before, complete) = before.zip(complete)?;
+        if complete.sent.since(before.sent) > GAP {
+            return None;
+        }
         let delay = complete.delay.as_nanos() as f64 - before.delay.as_nanos() as f64;
         let sent = complete.sent.since(before.sent).as_secs_f64() * 1e3;
         Some(Step { delay: delay / 1e6, sent })
@@ -240,8 +253,6 @@ struct Detector {
     noise: f64,
     groups: u32,
     threshold: f64,
-    /// Last product of the growth and the number of groups.
-    product: f64,
     /// Time for which the product has been above the threshold.
     above: f64,
     usage: Usage,
@@ -255,7 +266,6 @@ impl Default for Detector {
             noise: 1.0,
             groups: 0,
             threshold: FIRST_THRESHOLD,
-            product: 0.0,
             above: 0.0,
             usage: Usage::Normal,
         }
@@ -264,35 +274,34 @@ impl Default for Detector {
 
 impl Detector {
     fn on_step(&mut self, step: Step) {
+        let before = self.growth;
         self.estimate(step);
         self.groups = (self.groups + 1).min(MOST_GROUPS);
         let product = self.growth * f64::from(self.groups);
-        if product > self.threshold {
-            self.above += step.sent;
-            let lasts = self.above > OVERUSE_TIME.as_secs_f64() * 1e3;
+        self.above = if product > self.threshold { self.above + step.sent } else { 0.0 };
+        let lasts = self.above > OVERUSE_TIME.as_secs_f64() * 1e3;
+        self.usage = if product < -self.threshold {
+            Usage::Under
+        } else if lasts && self.growth >= before {
             // Growth that slows down does not count (GCC §5.4).
-            if lasts && product >= self.product {
-                self.usage = Usage::Over;
-            }
+            Usage::Over
         } else {
-            self.above = 0.0;
-            self.usage = if product < -self.threshold { Usage::Under } else { Usage::Normal };
-        }
-        self.product = product;
+            Usage::Normal
+        };
         self.threshold = threshold(self.threshold, product, step.sent);
     }
 
     /// Updates the Kalman filter (GCC §5.3).
     fn estimate(&mut self, step: Step) {
         let residual = step.delay - self.growth;
-        let variance = self.error + STATE_NOISE;
-        let gain = variance / (self.noise + variance);
         let limit = 3.0 * self.noise.sqrt();
         let clipped = residual.clamp(-limit, limit);
         // At 30 groups per second, the exponent 30 / (1000 f) is 1.
         let weight = (NOISE_COEFFICIENT * 0.03 * step.sent).min(1.0);
         self.noise = (self.noise + weight * (clipped * clipped - self.noise)).max(1.0);
-        self.growth += gain * clipped;
+        let variance = self.error + STATE_NOISE;
+        let gain = variance / (self.noise + variance);
+        self.growth += gain * residual;
         self.error = (1.0 - gain) * variance;
     }
 }
@@ -314,10 +323,15 @@ struct Received {
     /// Number of the newest part since time zero.
     newest: u64,
     began: Option<Time>,
+    last: Option<Time>,
 }
 
 impl Received {
     fn on_ack(&mut self, now: Time, bytes: u64) {
+        if now.since(self.last.unwrap_or(now)) > GAP {
+            *self = Self::default();
+        }
+        self.last = Some(now);
         let part = now.as_nanos() / RECEIVED_PART.as_nanos() as u64;
         let passed = part.saturating_sub(self.newest).min(RECEIVED_PARTS as u64);
         for back in 0..passed {
@@ -334,7 +348,10 @@ impl Received {
         let whole = RECEIVED_PART * RECEIVED_PARTS as u32;
         self.began.filter(|began| now.since(*began) >= whole)?;
         let bytes = self.parts.iter().fold(0_u64, |sum, part| sum.saturating_add(*part));
-        Some(bytes as f64 / whole.as_secs_f64())
+        // The newest part is not complete yet.
+        let ahead = (self.newest + 1).saturating_mul(RECEIVED_PART.as_nanos() as u64);
+        let missing = Time::from_nanos(ahead).since(now).min(RECEIVED_PART);
+        Some(bytes as f64 / (whole - missing).as_secs_f64())
     }
 }
 
@@ -344,7 +361,7 @@ struct Losses {
     acked: u64,
     lost: u64,
     since: Option<Time>,
-    /// Limit of the rate in bytes per second; `None` before the first evaluation.
+    /// Limit of the rate in bytes per second; `None` unless many packets were lost.
     limit: Option<f64>,
 }
 
@@ -357,9 +374,9 @@ impl Losses {
         }
         let all = self.acked.saturating_add(self.lost).max(1) as f64;
         let limit = after_losses(self.limit.unwrap_or(rate), self.lost as f64 / all);
-        // The limit stays near the rate, so that it acts as soon as packets are lost.
-        self.limit = Some(limit.min(rate * MOST_OF_RECEIVED).clamp(RATES.0, RATES.1));
-        *self = Self { since: Some(now), limit: self.limit, ..Self::default() };
+        let limits = limit < rate || self.limit.is_some() && limit < rate * MOST_OF_RECEIVED;
+        let limit = limits.then(|| limit.clamp(RATES.0, RATES.1));
+        *self = Self { since: Some(now), limit, ..Self::default() };
     }
 }
 
@@ -410,6 +427,8 @@ impl Converged {
 #[derive(Clone, Debug)]
 pub struct Gcc {
     groups: Groups,
+    /// Time of the last step of the detector.
+    measured: Option<Time>,
     detector: Detector,
     received: Received,
     losses: Losses,
@@ -419,6 +438,8 @@ pub struct Gcc {
     decreased: Option<Time>,
     /// Rate in bytes per second; `None` before the first RTT.
     rate: Option<f64>,
+    /// Rate before the last persistent congestion.
+    before_collapse: Option<f64>,
     /// Time of the last ACK frame.
     updated: Option<Time>,
     /// Smoothed RTT in seconds.
@@ -490,6 +511,10 @@ impl WindowRule for Gcc {
         self.losses.acked = self.losses.acked.saturating_add(acks.bytes());
         if let Some(step) = self.groups.on_ack(acks) {
             self.detector.on_step(step);
+            self.measured = Some(acks.now);
+        } else if self.measured.is_some_and(|at| acks.now.since(at) > GAP) {
+            self.detector = Detector::default();
+            self.measured = None;
         }
         let rate = self.rate.unwrap_or_else(|| self.rate_of(window));
         let wanted = self.by_delay(acks.now, rate, seconds);
@@ -519,7 +544,14 @@ impl WindowRule for Gcc {
         self.losses.lost = self.losses.lost.saturating_add(bytes);
         window.on_congestion_event(event, self.kept(window));
         if persistent {
+            self.before_collapse = self.rate;
             self.rate = Some(self.rate_of(window).clamp(RATES.0, RATES.1));
+        }
+    }
+
+    fn on_spurious_congestion_event(&mut self, restored: bool) {
+        if let Some(before) = self.before_collapse.take().filter(|_| restored) {
+            self.rate = Some(before);
         }
     }
 
@@ -549,8 +581,8 @@ The draft is from 2016; the browsers' own code has changed since.",
     to_see: "The window shrinks while the delay grows, on the ramp. On the plateau, the delay is constant,
 and the window grows again although 40 ms wait.",
     weakness: "GCC reacts to growth of the delay, not to the delay. A queue that is always filled does not
-slow it down. Below 10 %, losses do not slow it down either. From the first window it needs half a
-minute to reach ten times its rate.
+slow it down. Below 10 %, losses only pause the growth. From the first window, the rate needs half a
+minute to become ten times as high.
 
 **Do not use `gcc` for downloads.** It is for a source that follows its bit rate.",
 };
@@ -610,8 +642,11 @@ mod tests {
         }
         assert_eq!(received.rate(ms(1_400)), None);
         let rate = received.rate(ms(1_990)).expect("a second has passed");
-        assert!((rate - 100_000.0).abs() < 1e-6, "{rate}");
+        assert!((rate - 100_000.0).abs() < 2_100.0, "{rate}");
+        received.on_ack(ms(2_000), 1_000);
+        let rate = received.rate(ms(2_000)).expect("a second has passed");
+        assert!((rate - 100_000.0).abs() < 2_500.0, "{rate}");
         received.on_ack(ms(60_000), 0);
-        assert_eq!(received.rate(ms(60_000)), Some(0.0));
+        assert_eq!(received.rate(ms(60_000)), None, "starts over after a gap");
     }
 }

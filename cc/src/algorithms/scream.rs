@@ -1,8 +1,8 @@
 //! SCReAMv2 (draft-johansson-ccwg-rfc8298bis-screamv2-07): congestion control for live media.
 //!
 //! The controller computes a reference window, from which the media source gets its bit rate: the
-//! window per round trip. The window shrinks in proportion to the queueing delay above half a
-//! target of 60 ms, and grows otherwise. Data in flight may exceed the reference window, so that a
+//! window per round trip. The window grows with every acknowledgement, and shrinks in proportion to
+//! the queueing delay above half a target of 60 ms. Data in flight may exceed the reference window, so that a
 //! large frame leaves at once. If other flows keep the queue filled, the target rises.
 //!
 //! # Departures
@@ -11,15 +11,24 @@
 //!   is steady.
 //! - **Initial and smallest window**: those of QUIC (RFC 9002 §7.2). The draft has 3000 bytes.
 //! - **Losses and marks** reduce the window once per recovery period (RFC 9002 §7.3.2), in which it
-//!   does not grow. The draft has at most one reduction per 25 ms and grows all the time.
+//!   neither grows nor shrinks for delay. The draft has at most one reduction per min(25 ms, RTT)
+//!   and grows all the time. Lost bytes do not count as acknowledged. A spurious loss is undone.
 //! - **L4S** is not implemented: a mark has the effect of a mark by a classic queue, which is the
 //!   draft's default.
+//! - **Queueing delay**: the smallest of the last four delays minus the base delay, as in
+//!   [`crate::ledbat`]. If no delay was reported for a second, delay does not reduce the window.
+//! - **Competition**: the draft leaves open how often a delay enters the history (here every 50 ms)
+//!   and how the share of round trips with losses is averaged (with a weight of 0.01, as the authors
+//!   do in their implementation, so that
+//!   one of them counts for 160 round trips).
 //! - **Application-limited sender**: media are nearly always the limit, so the window also grows
 //!   then, if enough data were in flight (as in the draft). While the window is the limit, it
 //!   grows in any case, because stacks report the data in flight only with acknowledgements.
 //! - **Bit rate**: the draft lowers it further while frames wait at the sender and if their sizes
-//!   vary, which a controller does not see. It stops growth at the encoder's largest rate, which
-//!   a controller does not know; the condition on the data in flight has the same effect.
+//!   vary, which a controller does not see, and by 2 % for headers of RTP. It has a smallest bit
+//!   rate, below which the source does not go anyway, and paces faster near the largest one. It stops
+//!   growth at the encoder's largest rate, which a controller does not know; the condition on the
+//!   data in flight has the same effect.
 //! - **Clock drift** is not estimated. As in RFC 6817, the base delay is that of the last ten
 //!   minutes.
 
@@ -73,15 +82,16 @@ pub const PACING_GAIN: f64 = 1.5;
 const LEAST_PACED: f64 = 6_250.0;
 /// Divisor of the bit rate, which leaves room for frames of different sizes (SCReAMv2 §4.4).
 pub const RATE_DIVISOR: f64 = 1.2;
+/// Time without a delay after which delay no longer reduces the window (ours).
+const OUTDATED: Duration = Duration::from_secs(1);
 /// Delays from which the variance is computed, and those of the average (SCReAMv2 §4.2.1).
 const HISTORY: usize = 200;
 const RECENT: usize = 50;
-/// Time between two delays of the history. The draft leaves it open; with this value, the history
-/// covers 10 s.
+/// Time between two delays of the history (ours), which then covers 10 s.
 const HISTORY_INTERVAL: Duration = Duration::from_millis(50);
 /// Share of round trips with losses above which the target follows the queue (SCReAMv2 §4.2.1).
 const LOSSY: f64 = 0.002;
-/// Weight of a round trip in this share. The draft leaves it open.
+/// Weight of a round trip in this share (as in the authors' implementation, `lossEventRate`).
 const LOSS_GAIN: f64 = 0.01;
 /// Variance of the delay, in squared smallest targets, below which the queue counts as steady
 /// (SCReAMv2 §4.2.1).
@@ -146,6 +156,7 @@ impl RuleConfig for ScreamConfig {
             inflection: None,
             congested: None,
             reacted: None,
+            before: None,
             smoothed: Duration::ZERO,
             steps: WholeBytes::default(),
             rate: None,
@@ -184,7 +195,12 @@ impl QueueDelays {
 
     /// Records the delay of an ACK frame. `wide` is the reference window in datagrams.
     fn on_ack(&mut self, acks: &AckEvent<'_>, wide: f64) {
-        let Some(delay) = self.queue.on_ack(acks) else { return };
+        let Some(delay) = self.queue.sample(acks) else {
+            if self.updated.is_some_and(|at| acks.now.since(at) > OUTDATED) {
+                self.average = 0.0;
+            }
+            return;
+        };
         let interval = VIRTUAL_RTT.min(acks.rtt.smoothed);
         if self.updated.is_some_and(|at| acks.now.since(at) < interval) {
             return;
@@ -210,8 +226,8 @@ pub fn average(average: f64, delay: f64) -> f64 {
     if delay < average { delay } else { average + AVERAGE_GAIN * (delay - average) }
 }
 
-/// Returns the deviation at which growth is slowest, for a reference window in datagrams: 0.1, or
-/// less below 20 datagrams (SCReAMv2 §4.2.1).
+/// Returns the deviation at which growth is slowest, for a reference window in datagrams: 0.05 up to
+/// 20 datagrams, and up to 0.1 above (SCReAMv2 §4.2.1).
 fn deviation_threshold(wide: f64) -> f64 {
     (0.1 * (1.0 - 10.0 * (1.0 / wide).min(1.0))).max(0.05)
 }
@@ -332,6 +348,8 @@ pub struct Scream {
     congested: Option<Time>,
     /// Time of the last reduction.
     reacted: Option<Time>,
+    /// `congested` and `inflection` before the last loss or mark.
+    before: Option<(Option<Time>, Option<Inflection>)>,
     /// Smoothed RTT.
     smoothed: Duration,
     steps: WholeBytes,
@@ -397,7 +415,12 @@ impl Scream {
     /// Grows the window for acknowledged bytes.
     fn grow(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, distance: f64) {
         let (reference, datagram) = (reference(window), window.datagram() as f64);
+        let marked = acks.ecn.map_or(0.0, |ecn| {
+            let all = ecn.ce.saturating_add(ecn.ect0).saturating_add(ecn.ect1);
+            ecn.ce as f64 / all.max(1) as f64
+        });
         let acked = if window.in_recovery() { 0 } else { acks.bytes() };
+        let acked = acked as f64 * (1.0 - marked);
         let rtt = self.smoothed.as_secs_f64();
         let short = (rtt / VIRTUAL_RTT.as_secs_f64()).min(1.0);
         let cautious = self.congested.map_or(1.0, |at| {
@@ -405,7 +428,7 @@ impl Scream {
             (acks.now.since(at).as_secs_f64() / rounds).min(1.0)
         });
         let proportional = PROPORTIONAL_GROWTH * reference / datagram * cautious * distance;
-        let growth = acked as f64
+        let growth = acked
             * (datagram / reference).min(1.0)
             * short
             * distance.max(0.25)
@@ -437,6 +460,9 @@ impl WindowRule for Scream {
     }
 
     fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
+        if window.begins_recovery(event) {
+            self.before = Some((self.congested, self.inflection));
+        }
         self.congested = Some(event.now);
         self.target.lost |= matches!(event.cause, Cause::Loss { .. });
         if window.begins_recovery(event) {
@@ -445,6 +471,12 @@ impl WindowRule for Scream {
         let kept = if event.cause == Cause::Mark { KEPT_AFTER_MARK } else { KEPT_AFTER_LOSS };
         if window.on_congestion_event(event, kept) {
             self.reacted = Some(event.now);
+        }
+    }
+
+    fn on_spurious_congestion_event(&mut self, restored: bool) {
+        if let Some(before) = self.before.take().filter(|_| restored) {
+            (self.congested, self.inflection) = before;
         }
     }
 
@@ -464,13 +496,14 @@ impl WindowRule for Scream {
 
 const PAGE: Page = Page {
     about: "SCReAMv2 (Johansson, Westerlund, Kühlewind) is for live media, such as video calls and remote
-control. It tells the media source which bit rate to send: about the window per round trip, divided
-by 1.2. The window shrinks while more than half of the target of 60 ms waits in the queue, and the
+control. It tells the media source which bit rate to send: its reference window per round trip, divided
+by 1.2. The reference window shrinks while more than half of the target of 60 ms waits in the queue, and the
 more the longer the queue is. It grows by one packet and up to 2 % per round trip, and more slowly near
 the window at which the queue last built up. If other flows keep the queue filled, the target rises
 to up to 400 ms.",
     departures: "The data in flight are limited to 1.5 reference windows. L4S is not implemented. The
-window also grows while the application is the limit, if it uses most of the window. By default,
+window also grows while the application is the limit, if at least two thirds of the reference window
+were in flight. By default,
 `scream` uses one-way delays if the peer reports them, and RTTs otherwise.",
     figure: "SCReAMv2 and the scripted queue",
     to_see: "The window shrinks while more than 30 ms wait, and stays small as long as the queue lasts. The

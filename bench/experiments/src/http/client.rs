@@ -175,13 +175,13 @@ impl<C: transport::Connection> Requests<C> {
     }
 
     async fn fetch_one(&mut self, ask: Ask) -> Result<Fetched, HttpError> {
-        let mut path = match ask.not_before {
-            Some(at) => format!("/bytes/{}?at={}", ask.bytes, at.as_nanos()),
-            None => format!("/bytes/{}", ask.bytes),
+        let at = ask.not_before.map(|at| format!("at={}", at.as_nanos()));
+        let adaptive = ask.adaptive.map(|rate| format!("adaptive={}", rate.bits_per_sec()));
+        let query = [at, adaptive].into_iter().flatten().collect::<Vec<_>>().join("&");
+        let path = match &*query {
+            "" => format!("/bytes/{}", ask.bytes),
+            query => format!("/bytes/{}?{query}", ask.bytes),
         };
-        if let Some(rate) = ask.adaptive {
-            path.push_str(&format!("&adaptive={}", rate.bits_per_sec()));
-        }
         let length = (ask.upload > 0).then(|| ask.upload.to_string());
         let cookie = padding(ask.request_bytes).map(cookie);
         let header = Header {

@@ -89,10 +89,23 @@ impl Piece {
     }
 }
 
+/// Time in which the data that wait at a sender leave, beyond which an adaptive encoder produces its
+/// smallest rate (our choice: three frames at 30 frames per second).
+const BACKLOG: f64 = 0.1;
+
+/// Returns the rate of an adaptive encoder whose sender has `room` while `waiting` bytes wait: less,
+/// the longer these need. Without this rule, frames that are already late would delay all others.
+fn beside_backlog(room: Rate, waiting: usize) -> Rate {
+    let rate = room.bits_per_sec() as f64;
+    let seconds = waiting as f64 * 8.0 / rate.max(1.0);
+    Rate::from_bits_per_sec((rate * (1.0 - seconds / BACKLOG).max(0.0)) as u64)
+}
+
 /// Sends the frames of a stream as they are captured, each in as few datagrams as possible, until
 /// the stream or the connection ends.
 pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request: LiveRequest) {
     let LiveRequest { stream, first } = request;
+    let empty = connection.datagram_room();
     let frames = stream.sizes().enumerate().skip(usize::try_from(first).unwrap_or(usize::MAX));
     for (number, frame) in frames {
         sim.sleep_until(stream.start + LEAD + frame.at).await;
@@ -102,8 +115,11 @@ pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request:
             return;
         };
         let most = most.max(1) as u64;
+        let waiting = empty.saturating_sub(connection.datagram_room());
         let room = available(&connection.stats()).filter(|_| stream.adaptive);
-        let bytes = room.map_or(frame.bytes, |room| adapted(frame.bytes, stream.rate, room));
+        let bytes = room.map_or(frame.bytes, |room| {
+            adapted(frame.bytes, stream.rate, beside_backlog(room, waiting))
+        });
         // A frame is truncated after 65,535 pieces, which are about 85 MB.
         let (frame_number, pieces) =
             (number as u32, u16::try_from(bytes.div_ceil(most)).unwrap_or(u16::MAX));
@@ -120,7 +136,7 @@ pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request:
 }
 
 /// Share of a window per round trip that a live source produces, so that it has room for frames of
-/// different sizes (SCReAMv2 §4.4: 1 / 1.2).
+/// different sizes. The divisor is that of SCReAMv2 §4.4, whose window is a smaller one.
 const ROOM: (u128, u128) = (5, 6);
 
 /// Returns the rate at which a live source may produce data now: the controller's own rate for
@@ -135,8 +151,8 @@ pub(crate) fn available(stats: &ConnectionStats) -> Option<Rate> {
 }
 
 /// Returns the maximum number of datagram bytes that a sender of this stream buffers. The buffer
-/// has room for the data that the stream produces within the deadline, because data that wait
-/// longer are late. It has room for at least two of the largest I-frames (up to three mean frames
+/// has room for the data that the stream produces within the deadline at its (largest) rate,
+/// because data that wait longer are late. It has room for at least two of the largest I-frames (up to three mean frames
 /// each), so that no frame drops its own pieces.
 pub(crate) fn send_buffer(rate: Rate, fps: u32, deadline: Duration) -> usize {
     let bytes_per_second = rate.bits_per_sec() as f64 / 8.0;
@@ -149,6 +165,26 @@ pub(crate) fn send_buffer(rate: Rate, fps: u32, deadline: Duration) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn live_source_follows_the_controller_or_its_window() {
+        let rate = |bits| Some(Rate::from_bits_per_sec(bits));
+        let window = ConnectionStats {
+            window: 12_000,
+            rtt: Some(Duration::from_millis(100)),
+            ..ConnectionStats::default()
+        };
+        assert_eq!(available(&window), rate(800_000), "5/6 of 960 kbps");
+        assert_eq!(available(&ConnectionStats { media_rate: rate(7), ..window }), rate(7));
+        assert_eq!(available(&ConnectionStats { rtt: None, ..window }), None);
+    }
+
+    #[test]
+    fn adaptive_encoder_slows_down_while_data_wait() {
+        let of =
+            |waiting| beside_backlog(Rate::from_bits_per_sec(1_000_000), waiting).bits_per_sec();
+        assert_eq!([of(0), of(6_250), of(12_500), of(1_000_000)], [1_000_000, 500_000, 0, 0]);
+    }
 
     #[test]
     fn live_media_request_round_trips_through_text() {

@@ -1,7 +1,7 @@
 //! The HTTP/3 server. It responds to these requests:
 //!
 //! - `GET /bytes/N`: a body of N bytes. With `?at=T`, the response begins no earlier than T
-//!   nanoseconds of virtual time. With `&adaptive=R`, the body is the frame of a live stream of at
+//!   nanoseconds of virtual time. With `adaptive=R` in the query, the body is the frame of a live stream of at
 //!   most R bits per second, whose encoder adapts to the sender: it has up to N bytes.
 //! - `POST /bytes/N`: the same response, after the whole request body has arrived.
 //! - `GET /live?...`: an empty response, followed by the frames of a live stream in datagrams.

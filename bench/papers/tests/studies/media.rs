@@ -7,24 +7,36 @@ use fathom_report::{Axis, Figure, Series, standalone};
 use crate::common::{Row, by_seed, cell, estimate, named, table, values};
 use crate::{Measure, Page, Stored};
 
+/// Other traffic of the path.
+const ALONE: &str = "nothing";
+const UP: &str = "an upload";
+const DOWN: &str = "a download";
 const NAMED_PATHS: [&str; 5] = ["dsl", "cable", "wifi", "lte", "leo"];
 
 pub(crate) const PAGE: Page = Page {
     path: "docs/media.md",
-    studies: &[&UPLINK, &PATHS],
+    studies: &[&UPLINK, &PATHS, &SIGNALS],
     tables: &[
-        ("rate with", || by_path("CUBIC", "met_kbps", 0)),
-        ("missed with", || by_path("CUBIC", "missed_percent", 1)),
-        ("pairs with", || pairs("CUBIC")),
-        ("rate without", || by_path("none", "met_kbps", 0)),
-        ("missed without", || by_path("none", "missed_percent", 1)),
-        ("pairs without", || pairs("none")),
-        ("delay with", || delays("CUBIC")),
-        ("delay without", || delays("none")),
-        ("frozen with", || by_path("CUBIC", "frozen_s", 1)),
-        ("frozen without", || by_path("none", "frozen_s", 1)),
-        ("freezes with", || by_path("CUBIC", "freezes", 1)),
-        ("freezes without", || by_path("none", "freezes", 1)),
+        ("rate upload", || by_path(UP, "met_kbps", 0)),
+        ("missed upload", || by_path(UP, "missed_percent", 1)),
+        ("pairs upload", || pairs(UP)),
+        ("rate alone", || by_path(ALONE, "met_kbps", 0)),
+        ("missed alone", || by_path(ALONE, "missed_percent", 1)),
+        ("pairs alone", || pairs(ALONE)),
+        ("rate download", || by_path(DOWN, "met_kbps", 0)),
+        ("missed download", || by_path(DOWN, "missed_percent", 1)),
+        ("signals", signals),
+        ("delay upload", || delays(UP)),
+        ("delay alone", || delays(ALONE)),
+        ("delay download", || delays(DOWN)),
+        ("frozen upload", || by_path(UP, "frozen_s", 1)),
+        ("frozen alone", || by_path(ALONE, "frozen_s", 1)),
+        ("frozen download", || by_path(DOWN, "frozen_s", 1)),
+        ("freezes upload", || by_path(UP, "freezes", 1)),
+        ("freezes alone", || by_path(ALONE, "freezes", 1)),
+        ("freezes download", || by_path(DOWN, "freezes", 1)),
+        ("other upload", || by_path(UP, "other_mbps", 2)),
+        ("other download", || by_path(DOWN, "other_mbps", 2)),
     ],
     figures: &[("bench/results/media/uplink.svg", figure)],
 };
@@ -40,7 +52,7 @@ const MEASURES: &[Measure] = &[
     ("frame_p95_ms", |o| media(o).frame_delay.as_ref().map_or(f64::NAN, |delay| delay.p95_ms)),
     ("freezes", |o| media(o).freezes as f64),
     ("frozen_s", |o| round(media(o).frozen_ms / 1e3, 3)),
-    ("upload_mbps", |o| round(o.groups["upload"].throughput_bps / 1e6, 4)),
+    ("other_mbps", |o| round(o.groups["other"].throughput_bps / 1e6, 4)),
 ];
 
 const UPLINK: Stored = Stored {
@@ -54,10 +66,18 @@ const UPLINK: Stored = Stored {
 const PATHS: Stored = Stored {
     name: "media-paths",
     folder: "media",
-    axes: &["path", "upload", "controller"],
+    axes: &["path", "other", "controller"],
     measures: MEASURES,
     over_time: None,
     checked: ("path", "lte"),
+};
+const SIGNALS: Stored = Stored {
+    name: "media-signals",
+    folder: "media",
+    axes: &["path", "controller", "signal"],
+    measures: MEASURES,
+    over_time: None,
+    checked: ("path", "wifi"),
 };
 
 /// Returns the controllers as in the file and as on the page.
@@ -67,23 +87,23 @@ fn controllers(rows: &[Row]) -> Vec<(String, String)> {
 }
 
 /// Returns a table with the paths across and the controllers down.
-fn paths(cell: impl Fn(&[Row], &[(&str, &str)]) -> String, upload: &str) -> String {
+fn paths(cell: impl Fn(&[Row], &[(&str, &str)]) -> String, other: &str) -> String {
     let rows = PATHS.rows();
     let row = |(file, name): (String, String)| {
         let cells = NAMED_PATHS.map(|path| {
-            cell(&rows, &[("path", path), ("upload", upload), ("controller", file.as_str())])
+            cell(&rows, &[("path", path), ("other", other), ("controller", file.as_str())])
         });
         named(name, cells)
     };
     table(named("", NAMED_PATHS.map(str::to_owned)), controllers(&rows).into_iter().map(row))
 }
 
-fn by_path(upload: &str, column: &str, digits: usize) -> String {
-    paths(|rows, key| cell(rows, key, column, digits), upload)
+fn by_path(other: &str, column: &str, digits: usize) -> String {
+    paths(|rows, key| cell(rows, key, column, digits), other)
 }
 
 /// Returns the table of the frames' delays. A cell says how many seeds have no frame that arrived.
-fn delays(upload: &str) -> String {
+fn delays(other: &str) -> String {
     let cell = |rows: &[Row], key: &[(&str, &str)]| {
         let delays: Vec<f64> = by_seed(rows, key, "frame_p95_ms").into_values().collect();
         match delays.iter().filter(|delay| delay.is_nan()).count() {
@@ -91,14 +111,14 @@ fn delays(upload: &str) -> String {
             none => format!("no frame with {none} of {} seeds", delays.len()),
         }
     };
-    paths(cell, upload)
+    paths(cell, other)
 }
 
 /// Returns the differences of the bit rates, one-way minus RTT, paired by seed.
-fn pairs(upload: &str) -> String {
+fn pairs(other: &str) -> String {
     let rows = PATHS.rows();
     let rates = |path: &str, controller: &str| {
-        let key = [("path", path), ("upload", upload), ("controller", controller)];
+        let key = [("path", path), ("other", other), ("controller", controller)];
         by_seed(&rows, &key, "met_kbps")
     };
     let row = |controller: &str| {
@@ -113,6 +133,24 @@ fn pairs(upload: &str) -> String {
     };
     let controllers = ["SCReAM", "GCC", "Sync-TCP", "Copa"];
     table(named("", NAMED_PATHS.map(str::to_owned)), controllers.map(row))
+}
+
+/// Returns the bit rates by the signal.
+fn signals() -> String {
+    let rows = SIGNALS.rows();
+    let row = |controller: &str, signal: &str| {
+        let cells = NAMED_PATHS.map(|path| {
+            let key = [("path", path), ("controller", controller), ("signal", signal)];
+            cell(&rows, &key, "met_kbps", 0)
+        });
+        named(format!("{controller}, {signal}"), cells)
+    };
+    let signals = values(&rows, "signal");
+    let rows = ["SCReAM", "GCC"]
+        .into_iter()
+        .flat_map(|controller| signals.iter().map(move |signal| (controller, signal)))
+        .map(|(controller, signal)| row(controller, signal));
+    table(named("", NAMED_PATHS.map(str::to_owned)), rows)
 }
 
 /// Returns the bit rate by the length of the queue on the way back.

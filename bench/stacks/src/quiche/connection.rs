@@ -396,6 +396,12 @@ impl Connection {
         })
     }
 
+    /// Returns the number of bytes of datagrams that can be queued without dropping others.
+    pub(super) fn datagram_room(&self) -> usize {
+        let state = self.shared().state();
+        state.datagrams_kept.saturating_sub(state.quic.dgram_send_queue_byte_size())
+    }
+
     /// Queues a datagram. If the queue would exceed its limit, drops the oldest datagrams first,
     /// because quiche would otherwise refuse the newest one.
     pub(super) fn send_datagram(&self, data: &[u8]) -> Result<(), DatagramError> {

@@ -417,6 +417,10 @@ impl traits::Connection for Connection {
         Self::send_datagram(self, &data)
     }
 
+    fn datagram_room(&self) -> usize {
+        Self::datagram_room(self)
+    }
+
     fn max_datagram_size(&self) -> Option<usize> {
         self.shared().state().quic.dgram_max_writable_len()
     }

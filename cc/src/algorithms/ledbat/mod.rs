@@ -113,12 +113,18 @@ impl Queue {
     /// Records the delay of an ACK frame, and returns the newest queueing delay; `None` before the
     /// first delay.
     pub fn on_ack(&mut self, acks: &AckEvent<'_>) -> Option<Duration> {
-        if let Some(sample) = self.delays.sample(acks) {
-            if sample.restarts {
-                self.history = QueueingDelay::default();
-            }
-            self.queueing = Some(self.history.on_sample(acks.now, sample.delay));
+        self.sample(acks);
+        self.queueing
+    }
+
+    /// Records the delay of an ACK frame, and returns the queueing delay; `None` if the frame has no
+    /// delay.
+    pub fn sample(&mut self, acks: &AckEvent<'_>) -> Option<Duration> {
+        let sample = self.delays.sample(acks)?;
+        if sample.restarts {
+            self.history = QueueingDelay::default();
         }
+        self.queueing = Some(self.history.on_sample(acks.now, sample.delay));
         self.queueing
     }
 

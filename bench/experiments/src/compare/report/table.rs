@@ -20,11 +20,12 @@ const DECIMALS: usize = 1;
 const BESIDE: [&str; 4] =
     ["response_time_p50_ms", "response_time_p95_ms", "response_time_p99_ms", "drops_percent"];
 /// Measures of the second table.
-const MORE: [&str; 16] = [
+const MORE: [&str; 17] = [
     "requests_failed",
     "path_losses_percent",
     "first_byte_p50_ms",
     "critical_time_mean_ms",
+    "media_rate_kbps",
     "freezes",
     "frame_delay_p95_ms",
     "response_time_p90_ms",

@@ -18,8 +18,8 @@ use super::media::Live;
 use crate::http::{HttpError, LiveRequest, Lost, Piece};
 use crate::stack::{BoxFuture, Client};
 
-/// Time after its deadline at which an incomplete frame is given up (our choice). Nothing is
-/// retransmitted, and no queue in the laboratory holds packets for longer.
+/// Time after its deadline at which an incomplete frame is given up (our choice). It is missed in any
+/// case.
 const GIVEN_UP: Duration = Duration::from_secs(1);
 
 /// A frame with missing pieces.

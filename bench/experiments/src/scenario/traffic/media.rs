@@ -66,7 +66,8 @@ impl Clients {
         let Some(endpoints) = self.endpoints(index) else { return };
         let number = {
             let mut stats = endpoints.part.stats();
-            stats.live.push(LiveStream::new(Duration::from_secs(1) / stream.fps, deadline));
+            let (first, frames) = (stream.start + LEAD, stream.frames);
+            stats.live.push(LiveStream::new(stream.fps, deadline, first, frames));
             stats.live.len() - 1
         };
         let frames = stream.sizes().enumerate().peekable();

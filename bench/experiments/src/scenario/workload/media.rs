@@ -30,6 +30,8 @@ pub struct Media {
     pub fps: u32,
     /// Time from the capture of a frame to the time at which the client needs it.
     pub deadline: Duration,
+    /// Start of the streams.
+    pub after: Duration,
     /// Duration of a stream; `None` if it lasts as long as the run.
     pub length: Option<Duration>,
     /// Transport of the frames.
@@ -38,16 +40,18 @@ pub struct Media {
     pub encoder: MediaEncoder,
 }
 
-/// Parses `4 at 2Mbps 30fps deadline 100ms`, optionally with ` for 60s` if streams end.
+/// Parses `4 at 2Mbps 30fps deadline 100ms`, optionally with ` after 20s` if streams start later,
+/// and then with ` for 60s` if they end.
 fn read(whole: &str, rest: &str) -> Result<Media, Invalid> {
     let help = || {
         Invalid::value(whole, "is not a workload").hint(
-            "write media:4 at 2Mbps 30fps deadline 100ms (1 to 240 fps), with ' for 60s' at the \
-             end if streams end",
+            "write media:4 at 2Mbps 30fps deadline 100ms (1 to 240 fps), with ' after 20s' if \
+             streams start later, and then with ' for 60s' if they end",
         )
     };
     let (rest, length) =
         rest.split_once(" for ").map_or((rest, None), |(rest, length)| (rest, Some(length)));
+    let (rest, after) = rest.split_once(" after ").unwrap_or((rest, "0s"));
     let (streams, rest) = rest.split_once(" at ").ok_or_else(help)?;
     let (rest, deadline) = rest.split_once(" deadline ").ok_or_else(help)?;
     let (rate, fps) = rest.trim().split_once(' ').ok_or_else(help)?;
@@ -56,6 +60,7 @@ fn read(whole: &str, rest: &str) -> Result<Media, Invalid> {
     let fps = fps.trim().strip_suffix("fps").and_then(|fps| fps.trim().parse::<u32>().ok());
     let fps = fps.filter(|fps| (1..=240).contains(fps)).ok_or_else(help)?;
     let deadline = parse_duration(deadline.trim())?;
+    let after = parse_duration(after.trim())?;
     let length = length.map(|length| parse_duration(length.trim())).transpose()?;
     if deadline.is_zero()
         || length.is_some_and(|length| length.as_secs_f64() * f64::from(fps) < 1.0)
@@ -63,7 +68,16 @@ fn read(whole: &str, rest: &str) -> Result<Media, Invalid> {
         return Err(help());
     }
     let (rate, transport) = (parse_rate(rate)?, MediaTransport::default());
-    Ok(Media { streams, rate, fps, deadline, length, transport, encoder: MediaEncoder::default() })
+    Ok(Media {
+        streams,
+        rate,
+        fps,
+        deadline,
+        after,
+        length,
+        transport,
+        encoder: MediaEncoder::default(),
+    })
 }
 
 impl Media {
@@ -81,7 +95,8 @@ impl Model for Media {
     fn source(&self, _rate: f64, seed: u64) -> Result<Source, RateOutOfRange> {
         let (rate, fps, frames) = (self.rate, self.fps, self.frames());
         let adaptive = self.encoder == MediaEncoder::Adaptive;
-        let stream = MediaStream { start: Time::ZERO, rate, fps, frames, seed, adaptive };
+        let start = Time::ZERO + self.after;
+        let stream = MediaStream { start, rate, fps, frames, seed, adaptive };
         Ok(Box::new(Streams { next: 0, stream, media: *self }))
     }
 
@@ -90,12 +105,14 @@ impl Model for Media {
     }
 
     fn words(&self) -> String {
-        let Self { streams, rate, fps, deadline, length, transport, encoder } = *self;
+        let Self { streams, rate, fps, deadline, after, length, transport, encoder } = *self;
         let length = length.map_or(String::new(), |length| format!(", for {length:?}"));
+        let after = if after.is_zero() { String::new() } else { format!(", from {after:?} on") };
         let datagrams = if transport == MediaTransport::Datagram { ", as datagrams" } else { "" };
         let most = if encoder == MediaEncoder::Adaptive { "up to " } else { "" };
         format!(
-            "{streams} live stream{} of {most}{rate}, {fps} fps, due after {deadline:?}{length}{datagrams}",
+            "{streams} live stream{} of {most}{rate}, {fps} fps, due after {deadline:?}{after}{length}\
+             {datagrams}",
             plural(streams)
         )
     }
@@ -149,8 +166,8 @@ impl Model for Media {
         Duration::from_secs_f64(responses as f64 / self.frames_per_second())
     }
 
-    fn starts(&self, _scale: f64) -> Duration {
-        LEAD
+    fn starts(&self, scale: f64) -> Duration {
+        LEAD + self.after.mul_f64(scale)
     }
 
     fn bits_per_second(&self) -> Option<f64> {
@@ -183,7 +200,7 @@ impl Iterator for Streams {
         let number = self.next;
         self.next = number.saturating_add(1);
         // Spreads the I-frames of the streams evenly over the interval between I-frames.
-        let start = Time::ZERO + GROUP_OF_PICTURES * number / streams.max(1);
+        let start = self.stream.start + GROUP_OF_PICTURES * number / streams.max(1);
         let seed = mix(&[self.stream.seed, u64::from(number)]);
         let stream = MediaStream { start, seed, ..self.stream };
         (number < streams).then_some(Request::Media(stream, deadline, transport))
