@@ -1,6 +1,6 @@
 # `make demo` builds Fathom and compares controllers; `make test` runs the tests. Both first install
 # what is missing. CONTRIBUTING.md describes every target.
-.PHONY: bbr demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp overload studies
+.PHONY: bbr rmcat demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps ns2 linux-tcp overload studies
 
 CARGO ?= cargo
 # A separate workspace in the same target directory, so that shared crates are built once.
@@ -38,22 +38,29 @@ backends: setup uml
 # of CPU time.
 sensitivity: setup
 	$(CARGO) build --release --locked --features quiche --example broken
-	bench/judge/sensitivity.sh target/release/examples/broken
+	bench/judge/cards.sh target/release/examples/broken sensitivity
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --features quiche --test judge-tests sensitivity:: -- --ignored
 
 # Judges the controllers of every stack, and ours on quinn. Writes docs/league.md. Stored
 # scorecards are not made again; without any, it takes about 3 h of CPU time.
 league: setup
 	$(CARGO) build --release --locked --features quiche
-	bench/judge/league.sh target/release/fathom
+	bench/judge/cards.sh target/release/fathom league
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --features quiche --test judge-tests league_shows -- --ignored
 
 # Judges the BBRs of all stacks by the test cases of the BBR draft. Writes bench/results/bbr and
 # docs/bbr.md; takes about 2 min of CPU time.
 bbr: setup
 	$(CARGO) build --release --locked --features quiche
-	bench/judge/bbr.sh target/release/fathom
+	bench/judge/cards.sh target/release/fathom bbr
 	$(MAKE) studies STUDY=bbr
+
+# Judges controllers for live media by the test cases of RFC 8867. Writes bench/results/rmcat and
+# docs/rmcat.md; takes about 5 min of CPU time.
+rmcat: setup
+	$(CARGO) build --release --locked --features quiche
+	bench/judge/cards.sh target/release/fathom rmcat
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --features quiche --test judge-tests rmcat_shows
 
 # Compares the laboratory's TCP with ns-2 in the same scenario. Writes bench/results/ns2 and
 # docs/ns2.md; takes about 45 min of CPU time. Needs ns-2, and Python 3.11 or newer.

@@ -23,8 +23,9 @@ use crate::{Failure, numbers, output};
 /// share the runs of the references.
 const FOLDER: &str = "judge";
 
-/// Judge a congestion controller by the criteria of RFC 9743, or by the test cases of the BBR draft
-/// (--profile bbr), and print its scorecard: a verdict for each criterion, with the reason.
+/// Judge a congestion controller by the criteria of RFC 9743, by the test cases of the BBR draft
+/// (--profile bbr) or by those of RFC 8867 for live media (--profile rmcat), and print its
+/// scorecard: a verdict for each criterion, with the reason.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom judge vegas
@@ -33,6 +34,7 @@ const FOLDER: &str = "judge";
   fathom judge vegas --only 5.2.1 --only 7.1 --seeds 10
   fathom judge mine --baseline last-release.json --junit judge.xml
   fathom judge native:bbr --profile bbr --report bbr.html
+  fathom judge scream --profile rmcat
 
 A check passes if the whole 95 % interval over the seeds is within its threshold.
 It fails if a wider interval, with a confidence of 95 % for all checks together, is
@@ -55,8 +57,8 @@ pub(crate) struct Args {
     /// the stack, such as native:bbr.
     #[arg(required_unless_present_any = ["thresholds", "criteria"])]
     controller: Option<String>,
-    /// Document whose criteria are tested: rfc9743, or bbr for the test cases in the appendix of
-    /// draft-ietf-ccwg-bbr.
+    /// Document whose criteria are tested: rfc9743, bbr for the test cases in the appendix of
+    /// draft-ietf-ccwg-bbr, or rmcat for the test cases of RFC 8867 (live media).
     #[arg(long, value_name = "PROFILE", default_value_t)]
     profile: Profile,
     /// References: controllers with which the judged controller is compared. It has to be no worse

@@ -48,6 +48,7 @@ impl Controller for Fixed {
             queueing: None,
             hold: Some(self.hold),
             datagram: Some(self.size),
+            media_rate: None,
             reductions: 0,
             early_reductions: 0,
         }

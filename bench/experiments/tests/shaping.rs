@@ -64,6 +64,7 @@ impl Controller for Turns {
             queueing: None,
             hold: Some(hold),
             datagram: Some(size),
+            media_rate: None,
             reductions: 0,
             early_reductions: 0,
         }

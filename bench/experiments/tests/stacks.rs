@@ -56,7 +56,8 @@ fn every_controller_serves_the_same_requests_on_every_stack() {
         assert_eq!(r.group().one_way_percent(), 100.0, "{}", r.label);
         assert!(!r.group().window.is_empty(), "{}: no window trace", r.label);
     }
-    for name in names {
+    // GCC sends downloads at its rate for media, which quinn does not honour.
+    for name in names.into_iter().filter(|name| *name != "gcc") {
         let quinn = pick(&c, name, Stack::Quinn).times().expect("responses").mean_ms;
         for stack in Stack::ALL {
             let other = pick(&c, name, *stack).times().expect("responses").mean_ms;

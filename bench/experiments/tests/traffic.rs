@@ -432,7 +432,9 @@ fn conflicting_workload_options_are_refused_in_one_line() {
             "media:1 at 2Mbps 30fps deadline 100ms resume=0rtt",
             "write transport or encoder",
         ),
-        ("quinn", "media:1 at 2Mbps 30fps deadline 100ms after", "after 20s"),
+        ("quinn", "media:1 at 2Mbps 30fps deadline 100ms pausing 4s", "pausing 20s..40s"),
+        ("quinn", "media:1 at 2Mbps 30fps deadline 100ms pausing 4s..2s", "pausing 20s..40s"),
+        ("quinn", "media:1 at 2Mbps 30fps deadline 100ms pausing 2s..4s for 9s", "pausing 20s"),
         ("quinn", "media:1 at 2Mbps 30fps deadline 100ms encoder=smart", "fixed or adaptive"),
         ("tcp", "media:1 at 2Mbps 30fps deadline 100ms transport=datagram", "QUIC stack"),
         ("tcp", "web:30% of 10Mbps resume=0rtt", "use quinn or noq"),
@@ -469,6 +471,7 @@ fn losing_any_packet_of_a_datagram_frame_loses_the_frame() {
         frames: Some(3_000),
         seed: 99,
         adaptive: false,
+        pause: None,
     };
     let expected = |piece: u64| {
         let lost =
@@ -514,6 +517,24 @@ fn media_datagrams_above_the_link_rate_are_dropped() {
         // A frame waits at most for the data of one deadline and for the queue.
         let delay = media.frame_delay.map_or(0.0, |delay| delay.max_ms);
         assert!(delay < 4_500.0, "{stack}: {delay}");
+    }
+}
+
+#[test]
+fn media_streams_start_late_and_pause() {
+    for &stack in STACKS {
+        for transport in ["datagram", "stream"] {
+            let workload = format!(
+                "media:1 at 1Mbps 30fps deadline 100ms after 3s pausing 2s..6s transport={transport}"
+            );
+            let media = of(stack, "20s", "20Mbps", &workload, "").media.unwrap();
+            // Frames are captured from 4 s on; those of 6 to 10 s are left out.
+            assert_eq!(
+                (media.frames, media.missed, media.freezes),
+                (358, 0, 0),
+                "{stack} {media:?}"
+            );
+        }
     }
 }
 

@@ -198,7 +198,7 @@ fn short_battery_fails_only_broken_controllers() {
 
 /// Returns the scorecards that `make sensitivity` stored.
 fn stored() -> Vec<Scorecard> {
-    CASES.iter().map(|case| card("sensitivity", case.controller)).collect()
+    CASES.iter().map(|case| card("sensitivity", &format!("quinn-{}", case.controller))).collect()
 }
 
 #[test]

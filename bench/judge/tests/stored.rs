@@ -40,14 +40,28 @@ each controller reproduces its numbers. `make league` writes this page from the 
 
 ";
 
+/// Returns the league of the scorecards in a folder of `bench/results`.
+fn league(folder: &str) -> League {
+    let files = std::fs::read_dir(path(&format!("bench/results/{folder}"))).expect("scorecards");
+    let names = files.map(|file| file.expect("a file").file_name().into_string().expect("a name"));
+    let cards: Vec<Scorecard> =
+        names.map(|name| card(folder, name.strip_suffix(".json").expect("JSON"))).collect();
+    cards.iter().for_each(|card| card.check_battery().expect("of the current battery"));
+    League::new(cards).expect("judged alike")
+}
+
 #[test]
 #[ignore = "needs the scorecards of make league"]
 fn league_shows_the_stored_scorecards() {
-    let files = std::fs::read_dir(path("bench/results/league")).expect("scorecards");
-    let names = files.map(|file| file.expect("a file").file_name().into_string().expect("a name"));
-    let cards: Vec<Scorecard> =
-        names.map(|name| card("league", name.strip_suffix(".json").expect("JSON"))).collect();
-    cards.iter().for_each(|card| card.check_battery().expect("of the current battery"));
-    let league = League::new(cards).expect("judged alike");
-    is_page("docs/league.md", &format!("{LEAGUE}{}", league.markdown("fathom")));
+    is_page("docs/league.md", &format!("{LEAGUE}{}", league("league").markdown("fathom")));
+}
+
+/// Start of the generated part of docs/rmcat.md, which ends with the page.
+const RMCAT: &str = "<!-- scorecards, written by make rmcat -->\n\n";
+
+#[test]
+fn rmcat_shows_the_stored_scorecards() {
+    let page = std::fs::read_to_string(path("docs/rmcat.md")).expect("the page");
+    let (text, _) = page.split_once(RMCAT).expect("the start of the generated part");
+    is_page("docs/rmcat.md", &format!("{text}{RMCAT}{}", league("rmcat").markdown("fathom")));
 }

@@ -22,6 +22,8 @@ pub struct LiveStream {
     first: Time,
     /// Number of frames; `None` if the stream does not end.
     most: Option<u64>,
+    /// Start and end of a pause, in which no frames are captured.
+    pause: Option<(Time, Time)>,
     /// Frames that the client has asked for, in order.
     frames: Vec<FrameTimes>,
 }
@@ -38,7 +40,13 @@ impl LiveStream {
     /// Creates a stream of `fps` frames per second, the first of which is captured at `first`. Each
     /// frame is due `deadline` after its capture. The stream has `most` frames, or does not end.
     pub const fn new(fps: u32, deadline: Duration, first: Time, most: Option<u64>) -> Self {
-        Self { fps, deadline, first, most, frames: Vec::new() }
+        Self { fps, deadline, first, most, pause: None, frames: Vec::new() }
+    }
+
+    /// Adds a pause from and to these times.
+    #[must_use]
+    pub fn with_pause(self, pause: Option<(Time, Time)>) -> Self {
+        Self { pause, ..self }
     }
 
     fn interval(&self) -> Duration {
@@ -47,6 +55,14 @@ impl LiveStream {
 
     /// Returns the number of frames captured before this time.
     fn captured_before(&self, at: Time) -> u64 {
+        let paused = self.pause.map_or(0, |(from, to)| {
+            self.numbers_before(at.min(to)).saturating_sub(self.numbers_before(from))
+        });
+        self.numbers_before(at).saturating_sub(paused)
+    }
+
+    /// Returns the number of frames before this time if there were no pause.
+    fn numbers_before(&self, at: Time) -> u64 {
         let nanos = u128::from(at.as_nanos().saturating_sub(self.first.as_nanos()));
         let frames = (nanos * u128::from(self.fps)).div_ceil(1_000_000_000);
         let frames = u64::try_from(frames).unwrap_or(u64::MAX);
@@ -94,6 +110,13 @@ impl LiveStream {
             |frame: &&FrameTimes| frame.captured >= since && frame.captured + self.deadline <= now;
         for frame in self.frames.iter().filter(counted) {
             let due = frame.captured + self.deadline;
+            let resumes = self
+                .pause
+                .is_some_and(|(from, to)| frame.captured >= to && last_due <= from + self.deadline);
+            if let Some(before) = shown.filter(|_| resumes) {
+                freeze(last_due.since(before), sum);
+                shown = None;
+            }
             last_due = due;
             shown = shown.or(Some(due));
             sum.frames += 1;
@@ -260,8 +283,27 @@ mod tests {
                 (frames, frames, 1.0)
             );
         }
+        let paused = LiveStream::new(50, Duration::from_millis(50), Time::ZERO, None)
+            .with_pause(Some((ms(1_000), ms(3_000))));
+        assert_eq!(paused.due(ms(0), ms(10_000)), 398);
         let late = LiveStream::new(50, Duration::from_millis(50), ms(1_000), None);
         assert_eq!((late.due(ms(0), ms(1_050)), late.due(ms(1_001), ms(1_070))), (1, 1));
+    }
+
+    #[test]
+    fn pause_of_a_media_stream_is_no_freeze() {
+        let mut stream = LiveStream::new(50, Duration::from_millis(50), Time::ZERO, Some(200))
+            .with_pause(Some((ms(1_000), ms(3_000))));
+        for captured in (0..1_000).chain(3_000..4_000).step_by(20) {
+            let frame = stream.add(ms(captured), true);
+            // The last 300 ms before the pause are frozen.
+            if !(700..1_000).contains(&captured) {
+                stream.arrived(frame, ms(captured + 10), 1);
+            }
+        }
+        let outcome = MediaOutcome::of([&stream].into_iter(), Time::ZERO, ms(9_000)).unwrap();
+        assert_eq!((outcome.frames, outcome.met, outcome.freezes), (100, 85, 1));
+        assert_eq!(outcome.frozen_ms, 300.0);
     }
 
     #[test]

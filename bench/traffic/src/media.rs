@@ -62,6 +62,8 @@ pub struct MediaStream {
     pub seed: u64,
     /// Whether the encoder adapts to the sender's rate. `rate` is then its largest rate.
     pub adaptive: bool,
+    /// Start and end of a pause, relative to the start of the stream.
+    pub pause: Option<(Duration, Duration)>,
 }
 
 /// Time between a client's request for a frame and the capture of the frame, so that the request
@@ -98,20 +100,26 @@ impl Iterator for Frames {
     type Item = Frame;
 
     fn next(&mut self) -> Option<Frame> {
+        let at = |number: u64| {
+            let nanos = u128::from(number) * 1_000_000_000 / u128::from(self.stream.fps);
+            Duration::from_nanos(nanos as u64)
+        };
+        let before = self.next;
+        while self.stream.pause.is_some_and(|(from, to)| (from..to).contains(&at(self.next))) {
+            self.next += 1;
+        }
         let number = self.next;
         if self.stream.frames.is_some_and(|frames| number >= frames) {
             return None;
         }
         self.next += 1;
-        let intra = number.is_multiple_of(self.stream.group());
+        // The first frame after a pause does not depend on those before it.
+        let intra = number.is_multiple_of(self.stream.group()) || number > before;
         let normal: f64 = StandardNormal.sample(&mut self.rng);
         let sigma = (1.0 + DEVIATION * DEVIATION).ln().sqrt();
         let factor = (sigma * normal - sigma * sigma / 2.0).exp().clamp(CUT.0, CUT.1);
         let bytes = (self.p * if intra { I_TO_P } else { 1.0 } * factor) as u64;
-        let at = Duration::from_nanos(
-            (u128::from(number) * 1_000_000_000 / u128::from(self.stream.fps)) as u64,
-        );
-        Some(Frame { at, bytes: bytes.max(1), intra })
+        Some(Frame { at: at(number), bytes: bytes.max(1), intra })
     }
 }
 
@@ -127,7 +135,17 @@ mod tests {
             frames: Some(u64::from(fps) * 100),
             seed: 5,
             adaptive: false,
+            pause: None,
         }
+    }
+
+    #[test]
+    fn paused_stream_has_no_frames_and_resumes_with_an_i_frame() {
+        let seconds = Duration::from_secs;
+        let paused = MediaStream { pause: Some((seconds(3), seconds(5))), ..stream(30) };
+        let frames: Vec<Frame> = paused.sizes().take(100).collect();
+        assert!(frames.iter().all(|frame| !(seconds(3)..seconds(5)).contains(&frame.at)));
+        assert_eq!((frames[90].at, frames[90].intra, frames[91].intra), (seconds(5), true, false));
     }
 
     #[test]

@@ -107,6 +107,16 @@ option_values! {
     }
 }
 
+option_values! {
+    /// Use of the restriction of growth by the deviation of the queueing delay.
+    pub enum Steady {
+        /// Growth is down to a tenth while packets wait.
+        On = "on",
+        /// Growth does not depend on the deviation.
+        Off = "off",
+    }
+}
+
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "scream",
     summary: "SCReAMv2: for live media; sets the bit rate of the source, and keeps the queueing delay \
@@ -131,6 +141,9 @@ options! {
         /// raise the target of the queueing delay beside flows that fill the queue (detect), or
         /// never
         compete: Compete,
+        /// grow more slowly while packets wait in the queue, for a steadier rate (optional in the
+        /// draft)
+        steady: Steady,
         /// delay to use: one-way, RTT, or (either) RTT until the peer reports one-way delays
         signal: Signal = "either" in Values::Choice(Signal::NAMES),
     }
@@ -150,6 +163,7 @@ impl RuleConfig for ScreamConfig {
     fn rule(&self, _window: &Aimd, _now: Time) -> Scream {
         Scream {
             delays: QueueDelays::new(self.signal),
+            steady: self.steady,
             target: Target::new(self.compete),
             round: RoundTrip::default(),
             flight: Flight::default(),
@@ -340,6 +354,7 @@ struct Inflection {
 #[derive(Clone, Debug)]
 pub struct Scream {
     delays: QueueDelays,
+    steady: Steady,
     target: Target,
     round: RoundTrip,
     flight: Flight,
@@ -421,6 +436,10 @@ impl Scream {
         });
         let acked = if window.in_recovery() { 0 } else { acks.bytes() };
         let acked = acked as f64 * (1.0 - marked);
+        let calm = match self.steady {
+            Steady::On => self.delays.calm(reference / datagram),
+            Steady::Off => 1.0,
+        };
         let rtt = self.smoothed.as_secs_f64();
         let short = (rtt / VIRTUAL_RTT.as_secs_f64()).min(1.0);
         let cautious = self.congested.map_or(1.0, |at| {
@@ -432,7 +451,7 @@ impl Scream {
             * (datagram / reference).min(1.0)
             * short
             * distance.max(0.25)
-            * self.delays.calm(reference / datagram)
+            * calm
             * (1.0 + proportional);
         let justified = reference + growth <= self.flight.justifies(datagram);
         if justified || !acks.app_limited {

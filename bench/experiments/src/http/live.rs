@@ -22,13 +22,15 @@ pub struct LiveRequest {
 impl LiveRequest {
     /// Returns the path and query of the request's URI, from which a server makes the frames.
     pub(super) fn path(&self) -> String {
-        let MediaStream { start, rate, fps, frames, seed, adaptive } = self.stream;
+        let MediaStream { start, rate, fps, frames, seed, adaptive, pause } = self.stream;
         let frames = frames.map_or(String::new(), |frames| format!("&frames={frames}"));
         let adaptive = if adaptive { "&adaptive=1" } else { "" };
+        let pause = pause.map_or(String::new(), |(from, to)| {
+            format!("&pause={}&resume={}", from.as_nanos(), to.as_nanos())
+        });
         let (start, rate, first) = (start.as_nanos(), rate.bits_per_sec(), self.first);
-        format!(
-            "/live?start={start}&rate={rate}&fps={fps}&seed={seed}&first={first}{frames}{adaptive}"
-        )
+        let options = [frames, adaptive.to_owned(), pause].concat();
+        format!("/live?start={start}&rate={rate}&fps={fps}&seed={seed}&first={first}{options}")
     }
 
     /// Parses a path and query written by [`LiveRequest::path`]. Returns `None` for others.
@@ -45,6 +47,9 @@ impl LiveRequest {
             frames: number("frames"),
             seed: number("seed")?,
             adaptive: number("adaptive") == Some(1),
+            pause: number("pause")
+                .zip(number("resume"))
+                .map(|(from, to)| (Duration::from_nanos(from), Duration::from_nanos(to))),
         };
         Some(Self { stream, first: number("first")? })
     }
@@ -195,9 +200,11 @@ mod tests {
             frames: Some(90),
             seed: u64::MAX,
             adaptive: false,
+            pause: None,
         };
-        for (frames, adaptive) in [(Some(90), false), (None, true)] {
-            let stream = MediaStream { frames, adaptive, ..stream };
+        let pause = Some((Duration::from_secs(1), Duration::from_millis(1_500)));
+        for (frames, adaptive, pause) in [(Some(90), false, None), (None, true, pause)] {
+            let stream = MediaStream { frames, adaptive, pause, ..stream };
             let request = LiveRequest { stream, first: 7 };
             assert_eq!(LiveRequest::read(&request.path()), Some(request));
         }

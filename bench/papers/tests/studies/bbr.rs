@@ -14,8 +14,14 @@ pub(crate) const PAGE: Page = Page {
     figures: &[("bench/results/bbr/queue.svg", figure)],
 };
 
-/// Scorecards that `bench/judge/bbr.sh` writes.
-const CARDS: [&str; 5] = ["quinn-bbr", "noq-bbr3", "quiche-bbr2", "quinn-cubic", "quinn-vegas"];
+/// Scorecards that `bench/judge/cards.sh` writes.
+const CARDS: [&str; 5] = [
+    "quinn-native-bbr",
+    "noq-native-bbr3",
+    "quiche-native-bbr2",
+    "quinn-native-cubic",
+    "quinn-vegas",
+];
 
 const QUEUE: Stored = Stored {
     name: "bbr-queue",

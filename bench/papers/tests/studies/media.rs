@@ -4,7 +4,7 @@ use fathom_experiments::scenario::Outcome;
 use fathom_metrics::{Bounds, Estimate, MediaOutcome, round};
 use fathom_report::{Axis, Figure, Series, standalone};
 
-use crate::common::{Row, by_seed, cell, estimate, named, table, values};
+use crate::common::{Row, by_seed, cell, estimate, named, table, text, values};
 use crate::{Measure, Page, Stored};
 
 /// Other traffic of the path.
@@ -151,6 +151,19 @@ fn signals() -> String {
         .flat_map(|controller| signals.iter().map(move |signal| (controller, signal)))
         .map(|(controller, signal)| row(controller, signal));
     table(named("", NAMED_PATHS.map(str::to_owned)), rows)
+}
+
+#[test]
+fn readme_has_the_rates_of_live_media_beside_an_upload() {
+    let rows = PATHS.rows();
+    let [one_way, rtt] = ["one-way", "RTT"].map(|signal| {
+        let controller = format!("SCReAM; {signal}");
+        let key = [("path", "dsl"), ("other", UP), ("controller", controller.as_str())];
+        estimate(&rows, &key, "met_kbps").expect("runs").mean / 1e3
+    });
+    let line = format!("get {one_way:.1} Mbps under SCReAM, and {rtt:.1} on RTTs");
+    let readme = text("README.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(readme.contains(&line), "README.md does not say: {line}");
 }
 
 /// Returns the bit rate by the length of the queue on the way back.

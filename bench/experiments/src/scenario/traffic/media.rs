@@ -67,7 +67,9 @@ impl Clients {
         let number = {
             let mut stats = endpoints.part.stats();
             let (first, frames) = (stream.start + LEAD, stream.frames);
-            stats.live.push(LiveStream::new(stream.fps, deadline, first, frames));
+            let pause = stream.pause.map(|(from, to)| (first + from, first + to));
+            let live = LiveStream::new(stream.fps, deadline, first, frames).with_pause(pause);
+            stats.live.push(live);
             stats.live.len() - 1
         };
         let frames = stream.sizes().enumerate().peekable();

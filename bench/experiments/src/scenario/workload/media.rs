@@ -32,6 +32,8 @@ pub struct Media {
     pub deadline: Duration,
     /// Start of the streams.
     pub after: Duration,
+    /// Start and end of a pause, relative to the start of a stream.
+    pub pause: Option<(Duration, Duration)>,
     /// Duration of a stream; `None` if it lasts as long as the run.
     pub length: Option<Duration>,
     /// Transport of the frames.
@@ -41,16 +43,19 @@ pub struct Media {
 }
 
 /// Parses `4 at 2Mbps 30fps deadline 100ms`, optionally with ` after 20s` if streams start later,
-/// and then with ` for 60s` if they end.
+/// and then with ` for 60s` if they end or with ` pausing 20s..40s` if they pause.
 fn read(whole: &str, rest: &str) -> Result<Media, Invalid> {
     let help = || {
         Invalid::value(whole, "is not a workload").hint(
             "write media:4 at 2Mbps 30fps deadline 100ms (1 to 240 fps), with ' after 20s' if \
-             streams start later, and then with ' for 60s' if they end",
+             streams start later, and then with ' for 60s' if they end or ' pausing 20s..40s' if \
+             they pause",
         )
     };
     let (rest, length) =
         rest.split_once(" for ").map_or((rest, None), |(rest, length)| (rest, Some(length)));
+    let (rest, pause) =
+        rest.split_once(" pausing ").map_or((rest, None), |(rest, pause)| (rest, Some(pause)));
     let (rest, after) = rest.split_once(" after ").unwrap_or((rest, "0s"));
     let (streams, rest) = rest.split_once(" at ").ok_or_else(help)?;
     let (rest, deadline) = rest.split_once(" deadline ").ok_or_else(help)?;
@@ -61,8 +66,17 @@ fn read(whole: &str, rest: &str) -> Result<Media, Invalid> {
     let fps = fps.filter(|fps| (1..=240).contains(fps)).ok_or_else(help)?;
     let deadline = parse_duration(deadline.trim())?;
     let after = parse_duration(after.trim())?;
+    let pause = match pause {
+        None => None,
+        Some(_) if length.is_some() => return Err(help()),
+        Some(pause) => {
+            let (from, to) = pause.split_once("..").ok_or_else(help)?;
+            Some((parse_duration(from.trim())?, parse_duration(to.trim())?))
+        }
+    };
     let length = length.map(|length| parse_duration(length.trim())).transpose()?;
     if deadline.is_zero()
+        || pause.is_some_and(|(from, to)| from >= to)
         || length.is_some_and(|length| length.as_secs_f64() * f64::from(fps) < 1.0)
     {
         return Err(help());
@@ -74,6 +88,7 @@ fn read(whole: &str, rest: &str) -> Result<Media, Invalid> {
         fps,
         deadline,
         after,
+        pause,
         length,
         transport,
         encoder: MediaEncoder::default(),
@@ -96,7 +111,7 @@ impl Model for Media {
         let (rate, fps, frames) = (self.rate, self.fps, self.frames());
         let adaptive = self.encoder == MediaEncoder::Adaptive;
         let start = Time::ZERO + self.after;
-        let stream = MediaStream { start, rate, fps, frames, seed, adaptive };
+        let stream = MediaStream { start, rate, fps, frames, seed, adaptive, pause: self.pause };
         Ok(Box::new(Streams { next: 0, stream, media: *self }))
     }
 
@@ -105,13 +120,15 @@ impl Model for Media {
     }
 
     fn words(&self) -> String {
-        let Self { streams, rate, fps, deadline, after, length, transport, encoder } = *self;
+        let Self { streams, rate, fps, deadline, after, pause, length, transport, encoder } = *self;
         let length = length.map_or(String::new(), |length| format!(", for {length:?}"));
         let after = if after.is_zero() { String::new() } else { format!(", from {after:?} on") };
+        let pause =
+            pause.map_or(String::new(), |(from, to)| format!(", paused {from:?} to {to:?}"));
         let datagrams = if transport == MediaTransport::Datagram { ", as datagrams" } else { "" };
         let most = if encoder == MediaEncoder::Adaptive { "up to " } else { "" };
         format!(
-            "{streams} live stream{} of {most}{rate}, {fps} fps, due after {deadline:?}{after}{length}\
+            "{streams} live stream{} of {most}{rate}, {fps} fps, due after {deadline:?}{after}{pause}{length}\
              {datagrams}",
             plural(streams)
         )
@@ -168,6 +185,15 @@ impl Model for Media {
 
     fn starts(&self, scale: f64) -> Duration {
         LEAD + self.after.mul_f64(scale)
+    }
+
+    fn begins(&self) -> Duration {
+        self.after
+    }
+
+    fn scale(&mut self, scale: f64) {
+        self.after = self.after.mul_f64(scale);
+        self.pause = self.pause.map(|(from, to)| (from.mul_f64(scale), to.mul_f64(scale)));
     }
 
     fn bits_per_second(&self) -> Option<f64> {

@@ -109,6 +109,9 @@ pub(crate) fn note(hash: &mut StableHash, request: &Request) {
             ] {
                 hash.add(word);
             }
+            for time in stream.pause.into_iter().flat_map(|(from, to)| [from, to]) {
+                hash.add(time.as_nanos() as u64);
+            }
         }
     }
 }
