@@ -87,7 +87,7 @@ overload: setup
 	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-papers --test overload
 
 # Runs the studies behind docs/bbr.md, docs/l4s.md, docs/media.md, docs/one-way-delay.md and
-# docs/start-up.md, and writes these pages; takes about 40 min of CPU time. STUDY=start-up selects
+# docs/start-up.md, and writes these pages; takes about 80 min of CPU time. STUDY=start-up selects
 # one.
 studies: setup
 	$(CARGO) test --release --locked --features quiche -p fathom-papers --test studies studies_run -- --ignored --nocapture

@@ -106,9 +106,12 @@ impl LiveStream {
                 sum.frozen_ms += gap.as_secs_f64() * 1e3;
             }
         };
-        let counted =
-            |frame: &&FrameTimes| frame.captured >= since && frame.captured + self.deadline <= now;
-        for frame in self.frames.iter().filter(counted) {
+        for frame in self.frames.iter().filter(|frame| frame.captured + self.deadline <= now) {
+            let before = if frame.intra { Some(Time::ZERO) } else { decodable };
+            decodable = before.zip(frame.arrived).map(|(before, (at, _))| before.max(at));
+            if frame.captured < since {
+                continue;
+            }
             let due = frame.captured + self.deadline;
             let resumes = self
                 .pause
@@ -128,8 +131,6 @@ impl LiveStream {
                 }
                 None => sum.never += 1,
             }
-            let before = if frame.intra { Some(Time::ZERO) } else { decodable };
-            decodable = before.zip(frame.arrived).map(|(before, (at, _))| before.max(at));
             if let Some(at) = decodable.map(|at| at.max(due)).filter(|at| *at <= now) {
                 let at = shown.map_or(at, |shown| shown.max(at));
                 freeze(shown.map_or(Duration::ZERO, |shown| at.since(shown)), sum);
@@ -320,6 +321,17 @@ mod tests {
         let outcome = MediaOutcome::of(streams.iter(), Time::ZERO, ms(1_000)).unwrap();
         assert_eq!((outcome.met, outcome.late, outcome.met_kbps), (10, 10, 500.0));
         assert_eq!(outcome.met_kbps_of_streams, [1_000.0, 0.0]);
+    }
+
+    #[test]
+    fn picture_is_shown_if_its_i_frame_came_before_the_counted_time() {
+        let mut stream = LiveStream::new(50, Duration::from_millis(50), Time::ZERO, Some(100));
+        for number in 0..100 {
+            let frame = stream.add(ms(number * 20), number == 0);
+            stream.arrived(frame, ms(number * 20 + 10), 1);
+        }
+        let outcome = MediaOutcome::of([&stream].into_iter(), ms(1_000), ms(9_000)).unwrap();
+        assert_eq!((outcome.frames, outcome.met, outcome.freezes), (50, 50, 0));
     }
 
     #[test]

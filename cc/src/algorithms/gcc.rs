@@ -574,14 +574,14 @@ browsers. It sets the bit rate of the media source. A filter estimates whether t
 one group of packets to the next. If it grows, the rate falls to 0.85 of the received rate. Otherwise
 the rate grows by 8 % per second, or by half a packet per response time near the rate at which the
 delay last grew. If more than 10 % of the packets are lost, the rate also falls.",
-    departures: "The window is the rate times the RTT and 100 ms, because the draft has no window. Marks
+    departures: "The window is the rate times the sum of the RTT and 100 ms, because the draft has no window. Marks
 have no effect. By default, `gcc` uses one-way delays if the peer reports them, and RTTs otherwise.
 The draft is from 2016; the browsers' own code has changed since.",
     figure: "GCC and the scripted queue",
     to_see: "The window shrinks while the delay grows, on the ramp. On the plateau, the delay is constant,
 and the window grows again although 40 ms wait.",
-    weakness: "GCC reacts to growth of the delay, not to the delay. A queue that is always filled does not
-slow it down. Below 10 %, losses only pause the growth. From the first window, the rate needs half a
+    weakness: "GCC reacts to growth of the delay, not to the delay. A queue of constant length does not
+slow it down, but beside a download, whose queue rises and falls, GCC nearly starves. Below 10 %, losses only pause the growth. From the first window, the rate needs half a
 minute to become ten times as high.
 
 **Do not use `gcc` for downloads.** It is for a source that follows its bit rate.",

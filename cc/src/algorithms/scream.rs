@@ -515,21 +515,21 @@ impl WindowRule for Scream {
 
 const PAGE: Page = Page {
     about: "SCReAMv2 (Johansson, Westerlund, Kühlewind) is for live media, such as video calls and remote
-control. It tells the media source which bit rate to send: its reference window per round trip, divided
-by 1.2. The reference window shrinks while more than half of the target of 60 ms waits in the queue, and the
-more the longer the queue is. It grows by one packet and up to 2 % per round trip, and more slowly near
-the window at which the queue last built up. If other flows keep the queue filled, the target rises
-to up to 400 ms.",
+control. It tells the media source which bit rate to send: its reference window per round trip,
+divided by 1.2. The reference window shrinks while more than half of the target of 60 ms waits in the
+queue. A longer queue shrinks it faster. It grows by one packet and up to 2 % per round trip, and more
+slowly near the window at which the queue last built up. If other flows keep the queue filled, the
+target rises to up to 400 ms.",
     departures: "The data in flight are limited to 1.5 reference windows. L4S is not implemented. The
 window also grows while the application is the limit, if at least two thirds of the reference window
-were in flight. By default,
-`scream` uses one-way delays if the peer reports them, and RTTs otherwise.",
+were in flight. By default, `scream` uses one-way delays if the peer reports them, and RTTs otherwise.",
     figure: "SCReAMv2 and the scripted queue",
     to_see: "The window shrinks while more than 30 ms wait, and stays small as long as the queue lasts. The
 spike of 30 ms does not reduce the window.",
     weakness: "The queue may have 30 ms before the window shrinks. Growth is slow: from the initial window,
 SCReAMv2 needs many seconds to fill a fast path, so it is not for downloads. Beside flows that fill
-the queue, the delay rises with the target, and without `compete=detect`, media starve.",
+the queue, media nearly starve unless `steady=off` is set. With it, the target and the delay rise, also
+because of SCReAMv2's own queue.",
 };
 
 #[cfg(test)]
