@@ -15,7 +15,7 @@ use fathom_papers::{Claim, PAPERS, Record, Results, Verdict};
 
 mod common;
 
-use common::{is_or_becomes, root, text, with_tables, writes};
+use common::{is_or_becomes, readme_says, root, text, with_tables, writes};
 
 /// Papers whose claims are tested on QUIC.
 const ON_QUIC: [&str; 5] = ["sync-tcp", "dca", "sdc", "ghstcp", "packet-size"];
@@ -127,7 +127,6 @@ fn validation_page_has_the_bands_and_verdicts_of_the_stored_results() {
 
 #[test]
 fn readme_counts_the_verdicts_of_the_stored_results() {
-    let readme = text("README.md").replace("\n  ", " ");
     for (papers, held, not_held) in [
         (&["validation"][..], "results of the papers are reproduced", "are not."),
         (&ON_QUIC[..], "claims of the papers hold on QUIC", "do not."),
@@ -141,7 +140,7 @@ fn readme_counts_the_verdicts_of_the_stored_results() {
             claims.len(),
             count(Verdict::NotHeld),
         );
-        assert!(readme.contains(&should), "README.md does not say: {should}");
+        readme_says(&should);
     }
 }
 

@@ -40,6 +40,12 @@ pub(crate) fn is_or_becomes(path: &str, should: &str, hint: &str) {
     }
 }
 
+/// Checks that README.md contains this text, whatever its line breaks.
+pub(crate) fn readme_says(should: &str) {
+    let readme = text("README.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(readme.contains(should), "README.md does not say: {should}");
+}
+
 /// Returns a Markdown table.
 pub(crate) fn table(
     head: impl IntoIterator<Item = impl Into<String>>,

@@ -4,7 +4,7 @@ use fathom_judge::{League, Profile, Scorecard};
 use fathom_metrics::{Bounds, round};
 use fathom_report::{Axis, Figure, Series, standalone};
 
-use crate::common::{text, values};
+use crate::common::{readme_says, text, values};
 use crate::{Page, Stored};
 
 pub(crate) const PAGE: Page = Page {
@@ -68,8 +68,7 @@ fn readme_counts_the_failed_cases_of_each_bbr() {
         failed("native:bbr2"),
         failed("native:bbr")
     );
-    let readme = text("README.md").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(readme.contains(&line), "README.md does not say: {line}");
+    readme_says(&line);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use fathom_experiments::scenario::Outcome;
 use fathom_experiments::study::{RunOptions, Study, StudyRun, StudyRunResult, run_study};
 
 mod bbr;
+mod by_signal;
 #[path = "../common/mod.rs"]
 mod common;
 mod l4s;

@@ -1,17 +1,16 @@
 //! The study of live media whose encoder adapts to the sender (`docs/media.md`).
 
 use fathom_experiments::scenario::Outcome;
-use fathom_metrics::{Bounds, Estimate, MediaOutcome, round};
-use fathom_report::{Axis, Figure, Series, standalone};
+use fathom_metrics::{Estimate, MediaOutcome, round};
 
-use crate::common::{Row, by_seed, cell, estimate, named, table, text, values};
+use crate::by_signal::{by_controller, by_queue, over_paths, pairs};
+use crate::common::{by_seed, cell, estimate, readme_says, values};
 use crate::{Measure, Page, Stored};
 
 /// Other traffic of the path.
 const ALONE: &str = "nothing";
 const UP: &str = "an upload";
 const DOWN: &str = "a download";
-const NAMED_PATHS: [&str; 5] = ["dsl", "cable", "wifi", "lte", "leo"];
 
 pub(crate) const PAGE: Page = Page {
     path: "docs/media.md",
@@ -19,10 +18,10 @@ pub(crate) const PAGE: Page = Page {
     tables: &[
         ("rate upload", || by_path(UP, "met_kbps", 0)),
         ("missed upload", || by_path(UP, "missed_percent", 1)),
-        ("pairs upload", || pairs(UP)),
+        ("pairs upload", || differences(UP)),
         ("rate alone", || by_path(ALONE, "met_kbps", 0)),
         ("missed alone", || by_path(ALONE, "missed_percent", 1)),
-        ("pairs alone", || pairs(ALONE)),
+        ("pairs alone", || differences(ALONE)),
         ("rate download", || by_path(DOWN, "met_kbps", 0)),
         ("missed download", || by_path(DOWN, "missed_percent", 1)),
         ("signals", signals),
@@ -86,77 +85,47 @@ const SIGNALS: Stored = Stored {
     checked: ("path", "wifi"),
 };
 
-/// Returns the controllers as in the file and as on the page.
-fn controllers(rows: &[Row]) -> Vec<(String, String)> {
-    let names = values(rows, "controller").into_iter();
-    names.map(|name| (name.clone(), name.replace(';', ","))).collect()
-}
-
-/// Returns a table with the paths across and the controllers down.
-fn paths(cell: impl Fn(&[Row], &[(&str, &str)]) -> String, other: &str) -> String {
-    let rows = PATHS.rows();
-    let row = |(file, name): (String, String)| {
-        let cells = NAMED_PATHS.map(|path| {
-            cell(&rows, &[("path", path), ("other", other), ("controller", file.as_str())])
-        });
-        named(name, cells)
-    };
-    table(named("", NAMED_PATHS.map(str::to_owned)), controllers(&rows).into_iter().map(row))
-}
-
 fn by_path(other: &str, column: &str, digits: usize) -> String {
-    paths(|rows, key| cell(rows, key, column, digits), other)
+    let rows = PATHS.rows();
+    by_controller(&rows, ("other", other), |key| cell(&rows, key, column, digits))
 }
 
 /// Returns the table of the frames' delays. A cell says how many seeds have no frame that arrived.
 fn delays(other: &str) -> String {
-    let cell = |rows: &[Row], key: &[(&str, &str)]| {
-        let delays: Vec<f64> = by_seed(rows, key, "frame_p95_ms").into_values().collect();
+    let rows = PATHS.rows();
+    by_controller(&rows, ("other", other), |key| {
+        let delays: Vec<f64> = by_seed(&rows, key, "frame_p95_ms").into_values().collect();
         match delays.iter().filter(|delay| delay.is_nan()).count() {
             0 => format!("{:.0}", Estimate::of(&delays).expect("numbers")),
             none => format!("no frame with {none} of {} seeds", delays.len()),
         }
-    };
-    paths(cell, other)
+    })
 }
 
 /// Returns the differences of the bit rates, one-way minus RTT, paired by seed.
-fn pairs(other: &str) -> String {
-    let rows = PATHS.rows();
-    let rates = |path: &str, controller: &str| {
-        let key = [("path", path), ("other", other), ("controller", controller)];
-        by_seed(&rows, &key, "met_kbps")
-    };
-    let row = |controller: &str| {
-        let cells = NAMED_PATHS.map(|path| {
-            let [one_way, rtt] =
-                ["one-way", "RTT"].map(|signal| rates(path, &format!("{controller}; {signal}")));
-            let of = |(seed, rate): (&String, &f64)| rate - rtt[seed];
-            let differences: Vec<f64> = one_way.iter().map(of).collect();
-            format!("{:.0}", Estimate::of(&differences).expect("pairs"))
-        });
-        named(controller, cells)
-    };
+fn differences(other: &str) -> String {
     let controllers = ["SCReAM", "GCC", "Sync-TCP", "Copa"];
-    table(named("", NAMED_PATHS.map(str::to_owned)), controllers.map(row))
+    pairs(&PATHS.rows(), ("other", other), &controllers, "met_kbps", 0)
 }
 
 /// Returns the bit rates by the signal.
 fn signals() -> String {
-    let rows = SIGNALS.rows();
-    let row = |controller: &str, signal: &str| {
-        let cells = NAMED_PATHS.map(|path| {
-            let key = [("path", path), ("controller", controller), ("signal", signal)];
-            cell(&rows, &key, "met_kbps", 0)
-        });
-        named(format!("{controller}, {signal}"), cells)
-    };
-    let signals = values(&rows, "signal");
-    let rows = ["SCReAM", "GCC"]
-        .into_iter()
-        .flat_map(|controller| signals.iter().map(move |signal| (controller, signal)))
-        .map(|(controller, signal)| row(controller, signal));
-    table(named("", NAMED_PATHS.map(str::to_owned)), rows)
+    let rows = &SIGNALS.rows();
+    let signals = &values(rows, "signal");
+    let both = ["SCReAM", "GCC"].into_iter();
+    let all = both.flat_map(|controller| signals.iter().map(move |signal| (controller, signal)));
+    over_paths(all.map(|(controller, signal)| {
+        let of = move |path: &str| {
+            let key = [("path", path), ("controller", controller), ("signal", signal.as_str())];
+            cell(rows, &key, "met_kbps", 0)
+        };
+        (format!("{controller}, {signal}"), of)
+    }))
+}
+
+/// Returns the bit rate by the length of the queue on the way back.
+fn figure() -> String {
+    by_queue(&UPLINK.rows(), "met_kbps", "kbps in frames that meet their deadline")
 }
 
 #[test]
@@ -166,27 +135,8 @@ fn readme_has_the_rates_of_live_media_beside_an_upload() {
         let key = [("path", "dsl"), ("other", UP), ("controller", controller)];
         estimate(&rows, &key, "met_kbps").expect("runs").mean / 1e3
     });
-    let line = format!(
+    readme_says(&format!(
         "SCReAM delivers {one_way:.1} Mbps of [media](docs/media.md) and {rtt:.2} on RTTs, CUBIC \
          {cubic:.1}."
-    );
-    let readme = text("README.md").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(readme.contains(&line), "README.md does not say: {line}");
-}
-
-/// Returns the bit rate by the length of the queue on the way back.
-fn figure() -> String {
-    let rows = UPLINK.rows();
-    let queues = values(&rows, "up-queue");
-    let curve = |(file, name): (String, String)| {
-        let point = |queue: &String| {
-            let key = [("up-queue", queue.as_str()), ("controller", file.as_str())];
-            Some((queue.parse::<f64>().ok()?, estimate(&rows, &key, "met_kbps")?))
-        };
-        Series::of_estimates(name, queues.iter().filter_map(point))
-    };
-    let series = controllers(&rows).into_iter().map(curve).collect();
-    let x = Axis::logarithmic("queue on the way back in packets");
-    let y = Axis::linear("kbps in frames that meet their deadline").within(Bounds::NOT_NEGATIVE);
-    standalone(&Figure { x, y, series }).expect("curves")
+    ));
 }
