@@ -84,6 +84,18 @@ pub struct EcnDelta {
     pub ce: u64,
 }
 
+impl EcnDelta {
+    /// Returns the number of packets with any ECN codepoint.
+    pub const fn packets(&self) -> u64 {
+        self.ce.saturating_add(self.ect0).saturating_add(self.ect1)
+    }
+
+    /// Returns the fraction of these packets that were marked; 0 without packets.
+    pub fn marked(&self) -> f64 {
+        self.ce as f64 / self.packets().max(1) as f64
+    }
+}
+
 /// The packets that one ACK frame newly acknowledges. This is the smallest event that every stack
 /// can report.
 #[derive(Clone, Copy, Debug)]

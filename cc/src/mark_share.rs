@@ -29,10 +29,9 @@ impl MarkShare {
     /// packets among them.
     pub(crate) fn on_ack(&mut self, acks: &AckEvent<'_>) -> f64 {
         let Some(ecn) = acks.ecn else { return 0.0 };
-        let all = ecn.ce.saturating_add(ecn.ect0).saturating_add(ecn.ect1);
         self.marked = self.marked.saturating_add(ecn.ce);
-        self.packets = self.packets.saturating_add(all);
-        if all == 0 { 0.0 } else { ecn.ce as f64 / all as f64 }
+        self.packets = self.packets.saturating_add(ecn.packets());
+        ecn.marked()
     }
 
     /// Ends a round: alpha = (1 - gain) alpha + gain M, where M is the share of marked packets

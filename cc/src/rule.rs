@@ -67,8 +67,10 @@ pub trait WindowRule: fmt::Debug + Clone + Send + Sync + 'static {
 
 /// The options of a rule; `rule_options!` implements this trait.
 pub trait RuleOptions: Options {
-    /// Returns the parts of the first slow start.
-    fn startup(&self) -> Startup;
+    /// Returns the parts of the first slow start; none by default.
+    fn startup(&self) -> Startup {
+        Startup::default()
+    }
 }
 
 /// A configuration that creates a rule: its options and required signals.

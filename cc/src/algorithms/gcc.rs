@@ -42,7 +42,6 @@ use crate::event::{AckEvent, Cause, CongestionEvent};
 use crate::options::{Values, options};
 use crate::rule::{RuleConfig, RuleOptions, WindowRule};
 use crate::signal::{Delays, Signal};
-use crate::startup::Startup;
 use crate::units::{OneWayDelay, Rate, Ratio, Time};
 
 /// Send time that the packets of a group span (GCC §5.2).
@@ -130,12 +129,8 @@ options! {
     }
 }
 
-impl RuleOptions for GccConfig {
-    /// Returns no parts, because GCC has no slow start.
-    fn startup(&self) -> Startup {
-        Startup::default()
-    }
-}
+// There is no slow start.
+impl RuleOptions for GccConfig {}
 
 impl RuleConfig for GccConfig {
     const ALGORITHM: &'static Algorithm = &ALGORITHM;

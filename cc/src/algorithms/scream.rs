@@ -44,7 +44,6 @@ use crate::options::{Values, option_values, options};
 use crate::round::RoundTrip;
 use crate::rule::{RuleConfig, RuleOptions, WindowRule};
 use crate::signal::Signal;
-use crate::startup::Startup;
 use crate::units::{Rate, Ratio, Time};
 
 /// Data in flight that the reference window allows, in windows (SCReAMv2 §4.3.1: at least 1.5).
@@ -149,12 +148,8 @@ options! {
     }
 }
 
-impl RuleOptions for ScreamConfig {
-    /// Returns no parts, because SCReAMv2 has no slow start.
-    fn startup(&self) -> Startup {
-        Startup::default()
-    }
-}
+// There is no slow start.
+impl RuleOptions for ScreamConfig {}
 
 impl RuleConfig for ScreamConfig {
     const ALGORITHM: &'static Algorithm = &ALGORITHM;
@@ -430,10 +425,7 @@ impl Scream {
     /// Grows the window for acknowledged bytes.
     fn grow(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, distance: f64) {
         let (reference, datagram) = (reference(window), window.datagram() as f64);
-        let marked = acks.ecn.map_or(0.0, |ecn| {
-            let all = ecn.ce.saturating_add(ecn.ect0).saturating_add(ecn.ect1);
-            ecn.ce as f64 / all.max(1) as f64
-        });
+        let marked = acks.ecn.map_or(0.0, |ecn| ecn.marked());
         let acked = if window.in_recovery() { 0 } else { acks.bytes() };
         let acked = acked as f64 * (1.0 - marked);
         let calm = match self.steady {
