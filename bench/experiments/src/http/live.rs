@@ -36,10 +36,7 @@ impl LiveRequest {
     /// Parses a path and query written by [`LiveRequest::path`]. Returns `None` for others.
     pub(super) fn read(path: &str) -> Option<Self> {
         let query = path.strip_prefix("/live?")?;
-        let field = |name: &str| {
-            query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
-        };
-        let number = |name: &str| field(name)?.parse::<u64>().ok();
+        let number = |name: &str| query_number(query, name);
         let stream = MediaStream {
             start: Time::from_nanos(number("start")?),
             rate: Rate::from_bits_per_sec(number("rate")?),
@@ -53,6 +50,12 @@ impl LiveRequest {
         };
         Some(Self { stream, first: number("first")? })
     }
+}
+
+/// Returns the number in a field of a query.
+pub(super) fn query_number(query: &str, name: &str) -> Option<u64> {
+    let field = |field: &str| field.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
+    query.split('&').find_map(field)
 }
 
 /// Header of a datagram, which carries one piece of a frame. On the wire, the header is the number
@@ -120,9 +123,9 @@ pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request:
             return;
         };
         let most = most.max(1) as u64;
-        let waiting = empty.saturating_sub(connection.datagram_room());
-        let room = available(&connection.stats()).filter(|_| stream.adaptive);
+        let room = if stream.adaptive { available(&connection.stats()) } else { None };
         let bytes = room.map_or(frame.bytes, |room| {
+            let waiting = empty.saturating_sub(connection.datagram_room());
             adapted(frame.bytes, stream.rate, beside_backlog(room, waiting))
         });
         // A frame is truncated after 65,535 pieces, which are about 85 MB.
@@ -157,8 +160,8 @@ pub(crate) fn available(stats: &ConnectionStats) -> Option<Rate> {
 
 /// Returns the maximum number of datagram bytes that a sender of this stream buffers. The buffer
 /// has room for the data that the stream produces within the deadline at its (largest) rate,
-/// because data that wait longer are late. It has room for at least two of the largest I-frames (up to three mean frames
-/// each), so that no frame drops its own pieces.
+/// because data that wait longer are late. It has room for at least two of the largest I-frames (up
+/// to three mean frames each), so that no frame drops its own pieces.
 pub(crate) fn send_buffer(rate: Rate, fps: u32, deadline: Duration) -> usize {
     let bytes_per_second = rate.bits_per_sec() as f64 / 8.0;
     let until_due = bytes_per_second * deadline.as_secs_f64();

@@ -20,6 +20,7 @@ use fathom_traffic::media::adapted;
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 
+use super::live::query_number;
 use super::{LiveRequest, Priority, config, priority, zeros};
 
 /// Serves the requests of one connection until the client closes it.
@@ -81,15 +82,11 @@ impl Header {
         let fields = request.fields();
         let whole = fields.get(b":path").and_then(|path| from_utf8(path).ok()).unwrap_or_default();
         let (path, query) = whole.split_once('?').unwrap_or((whole, ""));
-        let number = |name: &str| -> Option<u64> {
-            let value = |field: &str| field.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
-            query.split('&').find_map(value)
-        };
         Self {
             bytes: path.strip_prefix("/bytes/").and_then(|bytes| bytes.parse().ok()),
             live: LiveRequest::read(whole),
-            not_before: number("at").map(Time::from_nanos),
-            adaptive: number("adaptive").map(Rate::from_bits_per_sec),
+            not_before: query_number(query, "at").map(Time::from_nanos),
+            adaptive: query_number(query, "adaptive").map(Rate::from_bits_per_sec),
             priority: fields.get(b"priority").and_then(priority::read),
             uploads: fields.get(b":method") == Some(b"POST"),
         }
@@ -128,10 +125,8 @@ where
     let Some(bytes) = bytes else {
         return request.respond(&[(":status", "404")], Bytes::new()).await;
     };
-    let bytes = match (adaptive, available()) {
-        (Some(largest), Some(room)) => adapted(bytes, largest, room),
-        _ => bytes,
-    };
+    let encoder = adaptive.and_then(|largest| Some((largest, available()?)));
+    let bytes = encoder.map_or(bytes, |(largest, room)| adapted(bytes, largest, room));
     let mut digits = [0; 20];
     let mut unused = &mut digits[..];
     // Every number has at most 20 digits.

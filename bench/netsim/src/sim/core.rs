@@ -81,7 +81,6 @@ impl Core {
 
     /// Handles the next event. Returns the task to wake.
     pub(crate) fn dispatch(&mut self) -> Option<Waker> {
-        self.load_new_day();
         let (at, event) = self.events.pop()?;
         debug_assert!(at >= self.now, "time ran backwards");
         self.now = at;
