@@ -137,9 +137,6 @@ const DEPARTURES: &[&str] = &[
      trip instead of 20 to 30.",
     "The paper gives neither the length of its runs nor a warm-up. Here runs take 200 s, and the \
      first 100 s are not counted.",
-    "With drop-tail queues, there are three seeds at 50 and 100 ms, and one seed at 25 ms. With \
-     Adaptive RED and gARED, there are one to three seeds. The table `trend` has one seed. Values \
-     of figures with ± 0 have one seed.",
     "HyStart++ ends the first slow start, so that the first overshoot of a flow does not determine \
      the result. The start times of flows are spread over ten seconds.",
     "TCP's retransmission timeout resets the window. In QUIC, a probe timeout does not reset the \
@@ -147,8 +144,9 @@ const DEPARTURES: &[&str] = &[
     "QUIC senders start with a window of ten packets, whereas ns-2's senders start with one \
      packet. QUIC receivers acknowledge every second packet, or acknowledge after 25 ms.",
     "Throughput includes only UDP payload, which is 1472 of the 1500 bytes of a packet.",
-    "The access links have no delay, and their queues have 50 packets, which is ns-2's default. \
-     The paper does not describe the access links.",
+    "Each host draws a delay of its access link of up to 0.1 ms, so that every seed gives another \
+     run. The queues of the access links have 50 packets, which is ns-2's default. The paper does \
+     not describe the access links.",
     "The paper has no measure of fairness. Here the measure is S1's share of the total throughput \
      of both groups. The paper's bars show this share.",
     "The paper does not publish its test for rising round-trip times. The test here is the sign of \
