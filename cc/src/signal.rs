@@ -53,6 +53,11 @@ impl Delays {
         Self { signal, one_way_seen: false }
     }
 
+    /// Returns whether samples are one-way delays by now.
+    pub fn are_one_way(&self) -> bool {
+        self.one_way_seen && self.signal != Signal::Rtt
+    }
+
     /// Returns the delay of this ACK frame, if it has one.
     pub fn sample(&mut self, acks: &AckEvent<'_>) -> Option<DelaySample> {
         let rtt = || {

@@ -8,11 +8,13 @@
 //! CUBIC for a while before it asks again.
 //!
 //! ```text
-//! q      = RTT - smallest RTT;   low = least q of the last two round trips (at least 100 ms)
+//! q      = delay - delay without a queue (the least of the last minute)
+//! low    = least q of the last two round trips (at least 100 ms)
 //! target = max(15 ms, 3 packets at the highest rate, 2 x the usual spread of q in a round trip)
-//! OPEN       grow as CUBIC
-//!            low > target: TEST     (in slow start: the least q of this round trip decides)
-//! TEST       saved = W;  W = .9 W base / (base + low), in slow start .5;  wait two round trips
+//! tested = target + RTT / packets in the window
+//! OPEN       grow as CUBIC, and by W/16 per round trip while low < target / 8
+//!            low > tested: TEST     (in slow start: least q of this round trip > tested / 3)
+//! TEST       saved = W;  W = .9 W x (RTT - low) / RTT, in slow start .5;  wait two round trips
 //!            queue gone:                W_max = saved, OPEN
 //!            else, impatient:           slow start returns to the largest saved, CONTESTED
 //!            else                       W_max = saved, OPEN
@@ -22,13 +24,20 @@
 //! loss       CUBIC's reduction. In TEST: slow start returns to .7 saved; OPEN or CONTESTED as before
 //! ```
 //!
-//! "Impatient" means that the queue has been above the target in twenty round trips in a row and
-//! for two seconds. If the last loss came with a queue below 25 ms, the buffer is short, and the
-//! target is 25 ms.
+//! "Impatient" means that the queue has been above the target in twenty round trips and for two
+//! seconds, and never below half of the target in this time. A flow whose window is too small for a
+//! test then becomes contested without one. If the last loss came with a queue
+//! below 25 ms, the buffer is short, and the target is 25 ms.
 //!
-//! Flows of plumb on one link measure the same queue, so they test at the same time, and the queue
-//! disappears for all of them. For this reason the delay of a sliding window decides, not the end
-//! of a flow's own round trip.
+//! Flows of plumb on one link measure the same queue, so they test at about the same time, and the
+//! queue disappears for all of them. For this reason the delay of a sliding window decides, not the
+//! end of a flow's own round trip. The last term of `tested` lets the flow with the highest rate
+//! test first, so that shares become equal. Swift's target has such a term, too (Kumar et al.,
+//! SIGCOMM 2020: flow-based scaling).
+//!
+//! The delay is the one-way delay if the peer reports it, so that a queue on the way back does not
+//! count. What a peer reports can only make plumb grow as CUBIC: growth beyond CUBIC's needs RTTs
+//! without a queue, by the sender's own clock.
 //!
 //! # Departures
 //! The algorithm is Fathom's. CUBIC's departures apply to its growth and its reductions.
@@ -37,14 +46,16 @@ use std::time::Duration;
 
 use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Contract, Page};
+use crate::capabilities::Capabilities;
 use crate::cubic::{BETA, Cubic, CubicConfig};
 use crate::event::{AckEvent, CongestionEvent, Sent};
 use crate::options::Values;
 use crate::round::RoundTrip;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
+use crate::signal::{Delays, Signal};
 use crate::sliding::Sliding;
-use crate::units::{Ratio, Time};
+use crate::units::{OneWayDelay, Ratio, Time};
 
 /// Queueing delay up to which p95 of a queue is short, and up to which a buffer is short: 25 ms is
 /// what issue 19 of this project asks for.
@@ -73,6 +84,19 @@ pub const CONTEST: (u32, u32) = (30, 50);
 pub const LONGEST_CONTEST: u32 = 100;
 /// Tests in a row in which the queue has to disappear before plumb believes that a competitor left.
 pub const WINS: u32 = 2;
+/// Part of the target that ends slow start, as a divisor. A third of 15 ms is the rise of delay that
+/// ends slow start in HyStart++ if the RTT is 40 ms (RFC 9406 §4.3). Later exits lose packets of web
+/// traffic; with a quarter, sixteen flows that start together take each other for competitors.
+pub const START: u32 = 3;
+/// Part of the target, as a divisor, up to which the queue is calm, so that impatience ends.
+/// Beside CUBIC with a buffer of .6 to 1 times the path, the queue is below the target after each
+/// loss, but not as low.
+pub const CALM: u32 = 2;
+/// Part of the target, as a divisor, up to which the path has room for faster growth.
+pub const EMPTY: u32 = 8;
+/// Growth per round trip while the path has room: this part of the window, as a divisor. With an
+/// eighth, own flows no longer share fairly; with a twelfth, eight flows do not.
+pub const GROWTH: u64 = 16;
 /// Packets at the highest rate that are not a queue.
 pub const FEW_PACKETS: f64 = 3.0;
 /// Multiple of the spread of delays within a round trip that the target exceeds. Media access and
@@ -80,6 +104,10 @@ pub const FEW_PACKETS: f64 = 3.0;
 pub const SPREADS: u32 = 2;
 /// Least time over which the smallest delay is taken.
 pub const LEAST_SPAN: Duration = Duration::from_millis(100);
+/// Time over which the smallest delay of the path is taken, and its parts. Longer than a contest
+/// with CUBIC keeps the queue from emptying, short enough for a path that becomes longer.
+pub const BASE_SPAN: Duration = Duration::from_secs(60);
+const BASE_PARTS: usize = 6;
 /// Delays that a round trip of slow start needs before it may end slow start.
 pub const FEW_SAMPLES: u32 = 4;
 /// Part of the highest rate that remains after each round trip.
@@ -100,6 +128,8 @@ rule_options! {
     pub struct PlumbConfig {
         /// queueing delay above which the window is reduced
         target: Duration = "15ms" in Values::Duration { min: Duration::from_millis(1), max: Duration::from_secs(1) },
+        /// delay to use: RTT, one-way, or (either) RTT until the peer reports one-way delays
+        signal: Signal = "either" in Values::Choice(Signal::NAMES),
     }
 }
 
@@ -111,7 +141,7 @@ impl RuleConfig for PlumbConfig {
         Plumb {
             target: self.target,
             cubic: CubicConfig::default().rule(window, now),
-            queue: Queue::new(now),
+            queue: Queue::new(self.signal, now),
             mode: Mode::Open,
             impatience: Impatience::default(),
             wins: 0,
@@ -120,13 +150,27 @@ impl RuleConfig for PlumbConfig {
             contests: 0,
         }
     }
+
+    fn required(&self) -> Capabilities {
+        self.signal.required()
+    }
+
+    fn optional(&self) -> Capabilities {
+        self.signal.optional()
+    }
+
+    fn hint(&self) -> &'static str {
+        "negotiate a timestamp extension with the peer, or run on round-trip times with \
+         plumb:signal=rtt"
+    }
 }
 
 /// Delays of one round trip.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     start: Time,
-    low: Duration,
+    low: Option<OneWayDelay>,
+    /// Sum of the queueing delays.
     sum: Duration,
     samples: u32,
     bytes: u64,
@@ -134,21 +178,29 @@ struct Measured {
 
 impl Measured {
     const fn new(start: Time) -> Self {
-        Self { start, low: Duration::MAX, sum: Duration::ZERO, samples: 0, bytes: 0 }
+        Self { start, low: None, sum: Duration::ZERO, samples: 0, bytes: 0 }
     }
 }
 
 /// Estimates of the queue, from the delays of ACK frames.
 #[derive(Clone, Debug)]
 struct Queue {
-    /// Smallest RTT.
-    base: Duration,
+    delays: Delays,
+    /// Delays and RTTs of the last [`BASE_SPAN`]. The smallest ones are those without a queue.
+    all: Sliding<OneWayDelay, BASE_PARTS>,
+    rtts: Sliding<Duration, BASE_PARTS>,
+    /// Smoothed RTT.
+    smoothed: Duration,
+    /// Whether the smallest delay has expired, and a longer one has taken its place.
+    expired: bool,
     round: RoundTrip,
     /// The present round trip.
     measured: Measured,
-    /// Queueing delays of the last two round trips, and of the last round trip.
-    recent: Sliding<Duration, 4>,
-    latest: Sliding<Duration, 4>,
+    /// Delays of the last two round trips.
+    recent: Sliding<OneWayDelay, 4>,
+    /// RTTs of the last two round trips, and of the last one.
+    recent_rtts: Sliding<Duration, 4>,
+    latest_rtts: Sliding<Duration, 4>,
     /// Average over round trips of the mean delay above the smallest one.
     spread: Duration,
     /// Highest rate of a round trip in bytes per second, which decays.
@@ -156,30 +208,89 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(now: Time) -> Self {
+    fn new(signal: Signal, now: Time) -> Self {
         Self {
-            base: Duration::ZERO,
+            delays: Delays::new(signal),
+            all: Sliding::default(),
+            rtts: Sliding::default(),
+            smoothed: Duration::ZERO,
+            expired: false,
             round: RoundTrip::default(),
             measured: Measured::new(now),
             recent: Sliding::default(),
-            latest: Sliding::default(),
+            recent_rtts: Sliding::default(),
+            latest_rtts: Sliding::default(),
             spread: Duration::ZERO,
             rate: 0.0,
         }
     }
 
+    /// Returns how far a delay is above the smallest one.
+    fn above(&self, delay: OneWayDelay) -> Duration {
+        self.all.min().map_or(Duration::ZERO, |least| delay.above(least))
+    }
+
+    /// Returns a delay that is at most as far above the smallest one as the RTT of the same
+    /// acknowledgement is. The first one-way delays of a connection are up to 2 ms too low, because
+    /// their estimator has just begun. Without this limit, the flow would see a queue that is
+    /// longer than that of other flows, and yield to them.
+    fn limited(&self, delay: OneWayDelay, acks: &AckEvent<'_>) -> OneWayDelay {
+        let Some((least, rtt)) = self.all.min().zip(self.rtts.min()) else { return delay };
+        let queue = delay.above(least).min(acks.rtt.latest.saturating_sub(rtt));
+        let nanos = i64::try_from(queue.as_nanos()).unwrap_or(i64::MAX);
+        delay.min(OneWayDelay::from_nanos(least.as_nanos().saturating_add(nanos)))
+    }
+
     /// Records the delay of an ACK frame.
     fn record(&mut self, acks: &AckEvent<'_>) {
-        self.base = acks.rtt.min;
-        let delay = acks.rtt.latest.saturating_sub(self.base);
-        let rtt = acks.rtt.smoothed;
-        self.recent.record(acks.now, (2 * rtt).max(LEAST_SPAN) / 4, delay);
-        self.latest.record(acks.now, rtt / 4, delay);
+        let (now, smoothed) = (acks.now, acks.rtt.smoothed);
+        self.measured.bytes = self.measured.bytes.saturating_add(acks.bytes());
+        self.smoothed = smoothed;
+        // The peer's delay of the acknowledgement stays in, because the peer could make it up.
+        let rtt = acks.rtt.latest.saturating_add(acks.rtt.ack_delay);
+        let two_rounds = smoothed.saturating_mul(2).max(LEAST_SPAN) / 4;
+        self.rtts.record(now, BASE_SPAN / BASE_PARTS as u32, rtt);
+        self.recent_rtts.record(now, two_rounds, rtt);
+        self.latest_rtts.record(now, smoothed / 4, rtt);
+        let Some(sample) = self.delays.sample(acks) else { return };
+        let delay = match self.delays.are_one_way() {
+            true => self.limited(sample.delay, acks),
+            false => sample.delay,
+        };
+        if sample.restarts {
+            self.forget(now);
+        }
+        let before = self.all.min();
+        self.all.record(now, BASE_SPAN / BASE_PARTS as u32, delay);
+        self.expired |= before.zip(self.all.min()).is_some_and(|(was, is)| is.above(was) > NOTHING);
+        self.recent.record(now, two_rounds, delay);
+        let queue = self.above(delay);
         let measured = &mut self.measured;
-        measured.low = measured.low.min(delay);
-        measured.sum = measured.sum.saturating_add(delay);
+        measured.low = Some(measured.low.map_or(delay, |low| low.min(delay)));
+        measured.sum = measured.sum.saturating_add(queue);
         measured.samples = measured.samples.saturating_add(1);
-        measured.bytes = measured.bytes.saturating_add(acks.bytes());
+    }
+
+    /// Returns the longest queueing delay that the RTTs of the last round trip allow.
+    fn at_most(&self) -> Duration {
+        self.latest_rtts
+            .max()
+            .zip(self.rtts.min())
+            .map_or(Duration::ZERO, |(most, least)| most.saturating_sub(least))
+    }
+
+    /// Returns the queueing delay, in both directions, of the smallest RTT of the last two round
+    /// trips.
+    fn standing_in_rtt(&self) -> Duration {
+        self.recent_rtts
+            .min()
+            .zip(self.rtts.min())
+            .map_or(Duration::ZERO, |(low, least)| low.saturating_sub(least))
+    }
+
+    /// Returns the least queueing delay of a round trip, if it had any delay.
+    fn low(&self, measured: &Measured) -> Option<Duration> {
+        measured.low.map(|low| self.above(low))
     }
 
     /// Ends the round trip if this ACK frame does, and returns its delays. `steady` tells whether
@@ -190,16 +301,17 @@ impl Queue {
         }
         let ended = std::mem::replace(&mut self.measured, Measured::new(acks.now));
         self.rate = (self.rate * RATE_DECAY).max(rate(&ended, acks.now, acks.rtt.smoothed));
-        if steady {
+        if let Some(low) = self.low(&ended).filter(|_| steady) {
             let mean = ended.sum / ended.samples.max(1);
-            self.spread = (7 * self.spread + mean.saturating_sub(ended.low)) / 8;
+            self.spread =
+                self.spread.saturating_mul(7).saturating_add(mean.saturating_sub(low)) / 8;
         }
         Some(ended)
     }
 
-    /// Forgets the delays, which are those of another window or path.
+    /// Forgets the delays, which are those of another path or signal.
     fn forget(&mut self, now: Time) {
-        (self.recent, self.latest) = (Sliding::default(), Sliding::default());
+        (self.all, self.recent) = (Sliding::default(), Sliding::default());
         self.restart(now);
     }
 
@@ -217,8 +329,11 @@ impl Queue {
     /// Returns the window in bytes that would leave no queue on a path of its own if `window` keeps
     /// a queue of `low`.
     fn without(&self, window: u64, low: Duration) -> u64 {
-        let base = self.base.as_secs_f64();
-        (window as f64 * base / (base + low.as_secs_f64()).max(1e-9)) as u64
+        let least = self.rtts.min().unwrap_or_default().saturating_add(low);
+        // A queue on the way back is part of the RTT that the window fills.
+        let whole = if self.delays.are_one_way() { least.max(self.smoothed) } else { least };
+        let share = whole.saturating_sub(low).as_secs_f64() / whole.as_secs_f64().max(1e-9);
+        (window as f64 * share) as u64
     }
 }
 
@@ -294,10 +409,34 @@ pub struct Plumb {
 }
 
 impl Plumb {
-    /// Returns the queueing delay above which the queue is tested.
-    fn target(&self, datagram: u64) -> Duration {
+    /// Returns the queueing delay above which there is a queue.
+    fn target(&self, window: &Aimd) -> Duration {
         let target = if self.buffer_is_short { self.target.max(SHORT) } else { self.target };
-        target.max(self.queue.time_of(FEW_PACKETS, datagram)).max(SPREADS * self.queue.spread)
+        target
+            .max(self.queue.time_of(FEW_PACKETS, window.datagram()))
+            .max(self.queue.spread.saturating_mul(SPREADS))
+    }
+
+    /// Returns the queueing delay above which this flow tests the queue: the target and the time
+    /// between two of its packets. So the flow with the highest rate tests first.
+    fn tested(&self, window: &Aimd) -> Duration {
+        let packets = window.window() as f64 / window.datagram() as f64;
+        self.target(window).saturating_add(self.queue.smoothed.div_f64(packets.max(1.0)))
+    }
+
+    /// Returns the queueing delay up to which the queue is calm: part of the target, or what the
+    /// smallest window of a test keeps in the queue of a thin path.
+    fn calm(&self, window: &Aimd) -> Duration {
+        let least = self.queue.time_of(LEAST as f64, window.datagram());
+        (self.target(window) / CALM).max(least)
+    }
+
+    /// Returns whether the path has had no queue for two round trips, neither by the delays nor by
+    /// the RTTs, which do not depend on what the peer reports.
+    fn has_room(&self, window: &Aimd) -> bool {
+        let (target, queue) = (self.target(window), &self.queue);
+        let low = queue.recent.min().map(|low| queue.above(low));
+        low.is_some_and(|low| low <= target / EMPTY) && queue.standing_in_rtt() <= target / EMPTY
     }
 
     /// Reduces the window to see whether the queue disappears. `before` is the window in bytes that
@@ -312,12 +451,13 @@ impl Plumb {
     ) {
         let first = is_first_slow_start(window);
         let without = self.queue.without(before, queue);
-        let part = if first { FIRST_TESTED } else { TESTED };
+        let part = if first || self.queue.expired { FIRST_TESTED } else { TESTED };
         let left = part.of(without).max(LEAST * window.datagram());
         if left >= window.window() {
             return;
         }
         window.cut_by(window.window() - left);
+        self.queue.expired = false;
         // Slow start has sent more than the path holds.
         let saved = if first { without.max(left) } else { before };
         self.mode = Mode::Test(Test { rounds: TEST_ROUNDS, saved, queue, contested });
@@ -366,9 +506,9 @@ impl Plumb {
     }
 
     fn end_round(&mut self, window: &mut Aimd, measured: Measured, limited: bool, now: Time) {
-        let (low, target) = (measured.low, self.target(window.datagram()));
-        if limited {
-            // A sender without data tells nothing about the queue.
+        let (target, tested) = (self.target(window), self.tested(window));
+        let Some(low) = self.queue.low(&measured).filter(|_| !limited) else {
+            // A sender without data, or a round trip without delays, tells nothing about the queue.
             self.impatience = Impatience::default();
             if let Mode::Test(test) = self.mode {
                 self.open(test.saved);
@@ -377,15 +517,21 @@ impl Plumb {
                 }
             }
             return;
-        }
+        };
         if low > target {
             self.impatience.rounds = self.impatience.rounds.saturating_add(1);
             self.impatience.since.get_or_insert(now);
-        } else {
+        } else if low <= self.calm(window) {
             self.impatience = Impatience::default();
             self.held = 0;
         }
         match &mut self.mode {
+            Mode::Open if self.held > 0 && self.impatience.is_over(now) => {
+                window.restore_to(self.held);
+                self.open(self.held);
+                (self.wins, self.held) = (0, 0);
+                self.contest();
+            }
             Mode::Open => {}
             Mode::Test(test) if test.rounds > 1 => test.rounds -= 1,
             Mode::Test(test) => {
@@ -401,7 +547,7 @@ impl Plumb {
                 contest.ready += 1;
                 let (ready, longest) = (contest.ready, contest.longest);
                 let nearly_full = 10 * low >= 9 * longest || ready > LONGEST_CONTEST;
-                if low > target && nearly_full && !window.in_recovery() {
+                if low > tested && nearly_full && !window.in_recovery() {
                     let before = window.window();
                     self.test(window, before, low, true, now);
                 } else if low <= target && ready > CONTEST.0 {
@@ -421,9 +567,9 @@ impl Plumb {
     fn standing(&self, slow_start: bool) -> Duration {
         let measured = &self.queue.measured;
         match slow_start {
-            true if measured.samples >= FEW_SAMPLES => measured.low,
+            true if measured.samples >= FEW_SAMPLES => self.queue.low(measured).unwrap_or_default(),
             true => Duration::ZERO,
-            false => self.queue.recent.min().unwrap_or_default(),
+            false => self.queue.recent.min().map_or(Duration::ZERO, |low| self.queue.above(low)),
         }
     }
 }
@@ -442,15 +588,18 @@ impl WindowRule for Plumb {
                 self.queue.rate.max(rate(&self.queue.measured, acks.now, acks.rtt.smoothed));
         }
         let standing = self.standing(slow_start);
-        let target = self.target(window.datagram());
+        let tested = self.tested(window) / if slow_start { START } else { 1 };
         let open = matches!(self.mode, Mode::Open);
-        if open && standing > target && !window.in_recovery() && !acks.app_limited {
+        if open && standing > tested && !window.in_recovery() && !acks.app_limited {
             self.impatience.since.get_or_insert(acks.now);
             let before = window.window();
             self.test(window, before, standing, false, acks.now);
         }
         let still = matches!(self.mode, Mode::Test(_));
         self.cubic.on_ack(window, acks, if still { 0 } else { acked });
+        if matches!(self.mode, Mode::Open) && !window.in_slow_start() && self.has_room(window) {
+            window.grow_by(acked / GROWTH);
+        }
         let steady = matches!(self.mode, Mode::Open) && !slow_start && !window.in_recovery();
         if let Some(measured) = self.queue.end_round(acks, steady) {
             self.end_round(window, measured, acks.app_limited, acks.now);
@@ -468,7 +617,7 @@ impl WindowRule for Plumb {
         if !window.begins_recovery(event) {
             return self.cubic.on_congestion_event(window, event);
         }
-        let queue = self.queue.latest.max().unwrap_or_default();
+        let queue = self.queue.at_most();
         let before = window.window();
         self.held = BETA.of(self.held);
         self.cubic.on_congestion_event(window, event);
@@ -486,7 +635,7 @@ impl WindowRule for Plumb {
                 }
             }
             Mode::Contested(Contest { rounds: 0, .. })
-                if event.is_loss() && queue > self.target(window.datagram()) =>
+                if event.is_loss() && queue > self.target(window) =>
             {
                 let kept = window.window();
                 self.test(window, before, queue, true, event.now);
@@ -514,17 +663,20 @@ stays above a target for two round trips. Then it tests the queue: it reduces it
 path holds without a queue. If the queue disappears within two round trips, it was plumb's own, and
 the window grows again. If the queue stays although plumb yields for two seconds, a competitor keeps
 it. plumb then restores its window, and is CUBIC for 30 to 50 round trips before it tests again. Flows
-of plumb test at the same time, because they measure the same queue.",
+of plumb test at about the same time, because they measure the same queue. While the path has no
+queue at all, the window grows by a sixteenth per round trip. If the peer reports one-way delays,
+plumb uses these, so that a queue on the way back does not count.",
     departures: "The algorithm has no other source. Growth and reductions are those of this
 implementation of CUBIC.",
     figure: "plumb and the scripted queue",
     to_see: "The queue follows a script and not the window, as if others kept it. plumb tests it
 until its window is four packets. After two seconds it no longer yields: slow start restores its
 window, which then grows as CUBIC's. The short spike is not a standing queue.",
-    weakness: "Many flows with small windows (16 flows at 20 Mbps) take each other for competitors, and fill
-the buffer as CUBIC does. On paths whose delay varies by more than the target, such as Wi-Fi, plumb
-uses less of the link than CUBIC. When a competitor starts, plumb yields for two seconds. If the path
-becomes longer, plumb is CUBIC from then on.",
+    weakness: "Many flows with small windows (16 flows at 20 Mbps, or 32 at 100 Mbps) take each other for
+competitors, and fill the buffer as CUBIC does. On paths whose rate varies, such as Wi-Fi and LTE,
+plumb uses a little less of the link than CUBIC. Beside Reno or CUBIC with a buffer of about one
+bandwidth-delay product, it gets a tenth of the link with some seeds. When a competitor starts, plumb
+yields for two seconds. After the path has become longer, plumb is CUBIC for a minute.",
 };
 
 #[cfg(test)]
@@ -541,6 +693,10 @@ mod tests {
     /// A link that one flow of plumb, or the flow and others, keep busy.
     struct Path {
         rule: Plumb,
+        /// Round trip without a queue in seconds.
+        base: f64,
+        /// Part of the queueing delay that the peer reports as its one-way delay, if it does.
+        reports: Option<f64>,
         window: Aimd,
         now: f64,
         /// Window of the last round trip in bytes.
@@ -549,11 +705,15 @@ mod tests {
 
     impl Path {
         fn new() -> Self {
+            Self::with(PlumbConfig::default())
+        }
+
+        fn with(config: PlumbConfig) -> Self {
             let start =
                 Start { now: Time::ZERO, datagram: DATAGRAM as u16, provided: Capabilities::NONE };
             let window = Aimd::new(&start);
-            let rule = PlumbConfig::default().rule(&window, Time::ZERO);
-            Self { rule, window, now: 0.0, sent: window_of(10.0) }
+            let rule = config.rule(&window, Time::ZERO);
+            Self { rule, base: BASE, reports: None, window, now: 0.0, sent: window_of(10.0) }
         }
 
         /// One round trip in which `queue`, given the window of the previous one, is the queueing
@@ -563,21 +723,23 @@ mod tests {
             if delay == BUFFER {
                 self.lose();
             }
-            let rtt = BASE + delay;
+            let rtt = self.base + delay;
             self.sent = self.window.window() as f64;
             let frames = (self.sent / DATAGRAM as f64 / 2.0).ceil().max(2.0);
             for _ in 0..frames as u32 {
                 self.now += rtt / frames;
                 let time = |s: f64| Time::from_nanos((s.max(0.0) * 1e9) as u64);
                 let packets = [Acked { sent: time(self.now - rtt), bytes: DATAGRAM }; 2];
-                let min = Duration::from_secs_f64(BASE);
+                let min = Duration::from_secs_f64(self.base.min(BASE));
+                let one_way =
+                    self.reports.map(|part| OneWayDelay::from_nanos((part * delay * 1e9) as i64));
                 let latest = Duration::from_secs_f64(rtt);
                 let acks = AckEvent {
                     now: time(self.now),
                     packets: &packets,
                     in_flight: 0,
                     rtt: Rtt { latest, min, smoothed: latest, ..Rtt::first(latest) },
-                    one_way: None,
+                    one_way,
                     ecn: None,
                     app_limited: false,
                 };
@@ -643,6 +805,54 @@ mod tests {
         (0..300).for_each(|_| _ = path.round(alone));
         let longest = (0..200).map(|_| path.round(alone)).fold(0.0, f64::max);
         assert!(longest < 0.025, "{longest} s after the competitor has left");
+    }
+
+    #[test]
+    fn queue_on_the_way_back_is_no_reason_to_yield() {
+        // An upload keeps 50 ms of queue on the way back, or the same queue is on the way forward.
+        let reductions = |reported| {
+            let mut path = Path::new();
+            path.reports = Some(reported);
+            (0..3).for_each(|_| _ = path.round(|_| 0.0));
+            path.lose();
+            (0..60).for_each(|_| _ = path.round(|_| 0.05));
+            path.window.metrics().early_reductions
+        };
+        assert_eq!(reductions(0.0), 0);
+        assert!(reductions(1.0) > 0);
+    }
+
+    #[test]
+    fn peer_that_denies_the_queue_gains_nothing_over_cubic() {
+        let mut path = Path::new();
+        // The first round trip has no queue. So 10 ms of queue are known, and small.
+        path.round(|_| 0.0);
+        path.lose();
+        path.reports = Some(0.0);
+        let start = path.packets();
+        let began = path.now;
+        (0..40).for_each(|_| _ = path.round(|_| 0.01));
+        // CUBIC's fastest growth here is as Reno's: one packet per round trip.
+        let most = start + 1.1 * (path.now - began) / (BASE + 0.01);
+        assert!(path.packets() <= most, "{} packets of {most}", path.packets());
+        // With room by the sender's own clock, growth is faster.
+        let start = path.packets();
+        (0..20).for_each(|_| _ = path.round(|_| 0.0));
+        assert!(path.packets() > 2.0 * start, "{} packets after {start}", path.packets());
+    }
+
+    #[test]
+    fn longer_path_is_known_after_a_minute() {
+        let mut path = Path::new();
+        (0..300).for_each(|_| _ = path.round(alone));
+        path.base = 0.12;
+        let longer = |window: f64| (window / window_of(210.0) - 1.0).max(0.0) * 0.12;
+        let changed = path.now;
+        while path.now < changed + 100.0 {
+            path.round(longer);
+        }
+        let longest = (0..200).map(|_| path.round(longer)).fold(0.0, f64::max);
+        assert!(longest < 0.04, "{longest} s");
     }
 
     #[test]
