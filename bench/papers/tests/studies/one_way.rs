@@ -52,7 +52,7 @@ fn by_path(upload: &str, column: &str, digits: usize) -> String {
 
 /// Returns the differences of the download rates, one-way minus RTT, paired by seed.
 fn differences(upload: &str) -> String {
-    let controllers = ["Sync-TCP", "LEDBAT", "LEDBAT++", "Copa"];
+    let controllers = ["Sync-TCP", "LEDBAT", "LEDBAT++", "Copa", "plumb"];
     pairs(&PATHS.rows(), ("upload", upload), &controllers, "download_mbps", 2)
 }
 
