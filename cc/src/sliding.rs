@@ -14,17 +14,29 @@ pub struct Sliding<T, const N: usize> {
     intervals: [Option<(T, T)>; N],
     /// Start of the newest interval.
     start: Option<Time>,
+    /// Smallest and largest value of all intervals.
+    extremes: Option<(T, T)>,
 }
 
 impl<T: Copy + Ord, const N: usize> Default for Sliding<T, N> {
     fn default() -> Self {
-        Self { intervals: [None; N], start: None }
+        Self { intervals: [None; N], start: None, extremes: None }
     }
 }
 
 impl<T: Copy + Ord, const N: usize> Sliding<T, N> {
     /// Records a value. `interval` is the current length of an interval.
     pub fn record(&mut self, now: Time, interval: Duration, value: T) {
+        if let (Some(start), Some(newest), Some(all)) =
+            (self.start, &mut self.intervals[0], &mut self.extremes)
+            && now.since(start) < interval
+        {
+            // The usual case, which needs no division and no search.
+            for (least, most) in [newest, all] {
+                (*least, *most) = ((*least).min(value), (*most).max(value));
+            }
+            return;
+        }
         let passed = self.start.map_or(0, |start| {
             now.since(start).as_nanos().checked_div(interval.as_nanos()).unwrap_or(0)
         });
@@ -38,16 +50,18 @@ impl<T: Copy + Ord, const N: usize> Sliding<T, N> {
         self.intervals[..passed].fill(None);
         let (least, most) = self.intervals[0].unwrap_or((value, value));
         self.intervals[0] = Some((least.min(value), most.max(value)));
+        self.extremes =
+            self.intervals.iter().flatten().copied().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     }
 
     /// Returns the smallest value; `None` before the first one.
     pub fn min(&self) -> Option<T> {
-        self.intervals.iter().flatten().map(|(least, _)| *least).min()
+        self.extremes.map(|(least, _)| least)
     }
 
     /// Returns the largest value; `None` before the first one.
     pub fn max(&self) -> Option<T> {
-        self.intervals.iter().flatten().map(|(_, most)| *most).max()
+        self.extremes.map(|(_, most)| most)
     }
 }
 

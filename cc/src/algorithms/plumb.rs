@@ -323,7 +323,8 @@ impl Queue {
 
     /// Returns the time that some full packets take at the highest rate; at most 10 s.
     fn time_of(&self, packets: f64, datagram: u64) -> Duration {
-        Duration::from_secs_f64((packets * datagram as f64 / self.rate.max(1.0)).min(10.0))
+        let nanos = packets * datagram as f64 * 1e9 / self.rate.max(1.0);
+        Duration::from_nanos(nanos.min(10e9) as u64)
     }
 
     /// Returns the window in bytes that would leave no queue on a path of its own if `window` keeps
@@ -419,24 +420,24 @@ impl Plumb {
 
     /// Returns the queueing delay above which this flow tests the queue: the target and the time
     /// between two of its packets. So the flow with the highest rate tests first.
-    fn tested(&self, window: &Aimd) -> Duration {
-        let packets = window.window() as f64 / window.datagram() as f64;
-        self.target(window).saturating_add(self.queue.smoothed.div_f64(packets.max(1.0)))
+    fn tested(&self, target: Duration, window: &Aimd) -> Duration {
+        let round = u64::try_from(self.queue.smoothed.as_nanos()).unwrap_or(u64::MAX);
+        let between = round.saturating_mul(window.datagram()) / window.window().max(1);
+        target.saturating_add(Duration::from_nanos(between))
     }
 
     /// Returns the queueing delay up to which the queue is calm: part of the target, or what the
     /// smallest window of a test keeps in the queue of a thin path.
-    fn calm(&self, window: &Aimd) -> Duration {
-        let least = self.queue.time_of(LEAST as f64, window.datagram());
-        (self.target(window) / CALM).max(least)
+    fn calm(&self, target: Duration, window: &Aimd) -> Duration {
+        (target / CALM).max(self.queue.time_of(LEAST as f64, window.datagram()))
     }
 
     /// Returns whether the path has had no queue for two round trips, neither by the delays nor by
     /// the RTTs, which do not depend on what the peer reports.
-    fn has_room(&self, window: &Aimd) -> bool {
-        let (target, queue) = (self.target(window), &self.queue);
+    fn has_room(&self, target: Duration) -> bool {
+        let (most, queue) = (target / EMPTY, &self.queue);
         let low = queue.recent.min().map(|low| queue.above(low));
-        low.is_some_and(|low| low <= target / EMPTY) && queue.standing_in_rtt() <= target / EMPTY
+        low.is_some_and(|low| low <= most) && queue.standing_in_rtt() <= most
     }
 
     /// Reduces the window to see whether the queue disappears. `before` is the window in bytes that
@@ -506,7 +507,8 @@ impl Plumb {
     }
 
     fn end_round(&mut self, window: &mut Aimd, measured: Measured, limited: bool, now: Time) {
-        let (target, tested) = (self.target(window), self.tested(window));
+        let target = self.target(window);
+        let tested = self.tested(target, window);
         let Some(low) = self.queue.low(&measured).filter(|_| !limited) else {
             // A sender without data, or a round trip without delays, tells nothing about the queue.
             self.impatience = Impatience::default();
@@ -521,7 +523,7 @@ impl Plumb {
         if low > target {
             self.impatience.rounds = self.impatience.rounds.saturating_add(1);
             self.impatience.since.get_or_insert(now);
-        } else if low <= self.calm(window) {
+        } else if low <= self.calm(target, window) {
             self.impatience = Impatience::default();
             self.held = 0;
         }
@@ -588,7 +590,8 @@ impl WindowRule for Plumb {
                 self.queue.rate.max(rate(&self.queue.measured, acks.now, acks.rtt.smoothed));
         }
         let standing = self.standing(slow_start);
-        let tested = self.tested(window) / if slow_start { START } else { 1 };
+        let target = self.target(window);
+        let tested = self.tested(target, window) / if slow_start { START } else { 1 };
         let open = matches!(self.mode, Mode::Open);
         if open && standing > tested && !window.in_recovery() && !acks.app_limited {
             self.impatience.since.get_or_insert(acks.now);
@@ -597,7 +600,7 @@ impl WindowRule for Plumb {
         }
         let still = matches!(self.mode, Mode::Test(_));
         self.cubic.on_ack(window, acks, if still { 0 } else { acked });
-        if matches!(self.mode, Mode::Open) && !window.in_slow_start() && self.has_room(window) {
+        if matches!(self.mode, Mode::Open) && !window.in_slow_start() && self.has_room(target) {
             window.grow_by(acked / GROWTH);
         }
         let steady = matches!(self.mode, Mode::Open) && !slow_start && !window.in_recovery();
