@@ -92,4 +92,26 @@ mod tests {
         }
         assert_eq!(window.min(), Some(38), "values of 20 to 57 ms");
     }
+
+    #[test]
+    fn extremes_are_those_of_a_search() {
+        let mut window = Sliding::<u64, 4>::default();
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            // Knuth, MMIX.
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut now = 100_u64;
+        for _ in 0..10_000 {
+            // Time may step back, and intervals change or are zero.
+            now = (now + random(9)).saturating_sub(2);
+            window.record(Time::from_millis(now), Duration::from_millis(random(8)), random(1_000));
+            let values = || window.intervals.iter().flatten();
+            assert_eq!(window.min(), values().map(|(least, _)| *least).min(), "at {now} ms");
+            assert_eq!(window.max(), values().map(|(_, most)| *most).max(), "at {now} ms");
+        }
+    }
 }
