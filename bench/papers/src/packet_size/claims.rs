@@ -25,7 +25,7 @@ const LARGE_PENALTY: f64 = 30.0;
 /// (`fathom reproduce ladders --table packet-size`).
 const PROBES: &str = "QUIC repairs a loss after a probe timeout of some round trips. TCP needs a \
                       timeout of 200 ms or more, which doubles each time. In the ladder (400 \
-                      flows, three seeds, hosts up to 2 ms away), 41 % of the flows starve in \
+                      flows, five seeds, hosts up to 2 ms away), 41 % of the flows starve in \
                       windows of 1 s before the step of one probe. With one probe 23 % starve, \
                       with two probes 16 %, and on quinn 16 %.";
 

@@ -107,8 +107,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .test("TCP has fewer timeouts per connection with 500 flows than with 200 flows.")
         .cause(
             "A probe timeout does not change the window, so more flows continue to lose packets. \
-             On the ladder's step of one probe, the timeouts per connection increase from 37 to \
-             101 with 200 flows. With TCP, the number of timeouts per connection varies by less \
+             In the ladder, 200 flows have 37 timeouts per connection with timeouts of at least \
+             1 s, 191 with timeouts of at least 1 ms, and 101 with a probe instead. With TCP, the number of timeouts per connection varies by less \
              than one from 150 flows on (`validation-sdc`). With QUIC, the number of timeouts \
              falls from 350 flows on.",
         )
