@@ -560,7 +560,7 @@ impl Plumb {
             // Slow senders do not hear a one-way delay in every round trip. A test waits for one.
             if let Mode::Test(test) = &mut self.mode {
                 test.rounds = test.rounds.saturating_sub(1);
-                if now.since(measured.start) > LONGEST_SILENCE {
+                if !self.queue.is_known(now) {
                     let test = *test;
                     self.abandon(test);
                 }
@@ -887,6 +887,28 @@ mod tests {
         };
         assert_eq!(reductions(0.0), 0);
         assert!(reductions(1.0) > 0);
+    }
+
+    #[test]
+    fn test_ends_a_second_after_the_last_report() {
+        let mut path = Path::with(PlumbConfig { signal: Signal::OneWay, ..Default::default() });
+        path.reports = Some(1.0);
+        for _ in 0..1_000 {
+            if matches!(path.rule.mode, Mode::Test(_)) {
+                break;
+            }
+            path.round(alone);
+        }
+        path.reports = None;
+        let silent = path.now;
+        while path.now < silent + 0.5 {
+            path.round(|_| 0.0);
+        }
+        assert!(matches!(path.rule.mode, Mode::Test(_)), "the test waits for a report");
+        while path.now < silent + 1.5 {
+            path.round(|_| 0.0);
+        }
+        assert!(matches!(path.rule.mode, Mode::Open), "CUBIC without reports");
     }
 
     #[test]
