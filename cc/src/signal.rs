@@ -29,6 +29,36 @@ impl Signal {
     }
 }
 
+/// Implements what a configuration with a field `signal` says of its capabilities, inside of its
+/// `impl RuleConfig`. The first argument is the controller's name, the second one the other
+/// capabilities that the controller uses if they are available.
+macro_rules! capabilities_by_signal {
+    ($name:literal) => {
+        capabilities_by_signal!($name, $crate::capabilities::Capabilities::NONE);
+    };
+    ($name:literal, $others:expr) => {
+        fn required(&self) -> $crate::capabilities::Capabilities {
+            self.signal.required()
+        }
+
+        fn optional(&self) -> $crate::capabilities::Capabilities {
+            $crate::capabilities::Capabilities {
+                one_way: self.signal.optional().one_way,
+                ..$others
+            }
+        }
+
+        fn hint(&self) -> &'static str {
+            concat!(
+                "negotiate a timestamp extension with the peer, or run on round-trip times with ",
+                $name,
+                ":signal=rtt"
+            )
+        }
+    };
+}
+pub(crate) use capabilities_by_signal;
+
 /// The delays of one path.
 #[derive(Clone, Copy, Debug)]
 pub struct Delays {

@@ -35,7 +35,7 @@ use crate::options::{Values, option_values};
 use crate::round::RoundTrip;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
-use crate::signal::{Delays, Signal};
+use crate::signal::{Delays, Signal, capabilities_by_signal};
 use crate::sliding::Sliding;
 use crate::units::{OneWayDelay, Rate, Ratio, Time};
 
@@ -110,18 +110,7 @@ impl RuleConfig for CopaConfig {
         }
     }
 
-    fn required(&self) -> Capabilities {
-        self.signal.required()
-    }
-
-    fn optional(&self) -> Capabilities {
-        Capabilities { pacing: true, ..self.signal.optional() }
-    }
-
-    fn hint(&self) -> &'static str {
-        "negotiate a timestamp extension with the peer, or run on round-trip times with \
-         copa:signal=rtt"
-    }
+    capabilities_by_signal!("copa", Capabilities { pacing: true, ..Capabilities::NONE });
 }
 
 impl CopaConfig {

@@ -41,7 +41,7 @@ use crate::controller::{ControllerMetrics, Pacing};
 use crate::event::{AckEvent, Cause, CongestionEvent};
 use crate::options::{Values, options};
 use crate::rule::{RuleConfig, RuleOptions, WindowRule};
-use crate::signal::{Delays, Signal};
+use crate::signal::{Delays, Signal, capabilities_by_signal};
 use crate::units::{OneWayDelay, Rate, Ratio, Time};
 
 /// Send time that the packets of a group span (GCC §5.2).
@@ -153,18 +153,7 @@ impl RuleConfig for GccConfig {
         }
     }
 
-    fn required(&self) -> Capabilities {
-        self.signal.required()
-    }
-
-    fn optional(&self) -> Capabilities {
-        Capabilities { pacing: true, ..self.signal.optional() }
-    }
-
-    fn hint(&self) -> &'static str {
-        "negotiate a timestamp extension with the peer, or run on round-trip times with \
-         gcc:signal=rtt"
-    }
+    capabilities_by_signal!("gcc", Capabilities { pacing: true, ..Capabilities::NONE });
 }
 
 /// A group of packets that were sent within [`BURST`].

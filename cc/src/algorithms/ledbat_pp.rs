@@ -32,7 +32,6 @@ use std::time::Duration;
 
 use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Contract, Page};
-use crate::capabilities::Capabilities;
 use crate::controller::ControllerMetrics;
 use crate::event::{AckEvent, CongestionEvent};
 use crate::ledbat::{Control, Queue, TARGETS};
@@ -40,7 +39,7 @@ use crate::options::Values;
 use crate::reno::LOSS_REDUCTION;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
-use crate::signal::Signal;
+use crate::signal::{Signal, capabilities_by_signal};
 use crate::units::{Ratio, Time};
 
 /// Largest divisor of the gain (LEDBAT++ §4).
@@ -107,18 +106,7 @@ impl RuleConfig for LedbatPpConfig {
         }
     }
 
-    fn required(&self) -> Capabilities {
-        self.signal.required()
-    }
-
-    fn optional(&self) -> Capabilities {
-        self.signal.optional()
-    }
-
-    fn hint(&self) -> &'static str {
-        "negotiate a timestamp extension with the peer, or run on round-trip times with \
-         ledbat-pp:signal=rtt"
-    }
+    capabilities_by_signal!("ledbat-pp");
 }
 
 /// Returns the divisor of the gain. The gain is 1 / min(16, ceil(2 target / base))

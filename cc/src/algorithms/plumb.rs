@@ -50,14 +50,13 @@ use std::time::Duration;
 
 use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Contract, Page};
-use crate::capabilities::Capabilities;
 use crate::cubic::{BETA, Cubic, CubicConfig};
 use crate::event::{AckEvent, CongestionEvent, Sent};
 use crate::options::Values;
 use crate::round::RoundTrip;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
-use crate::signal::{Delays, Signal};
+use crate::signal::{Delays, Signal, capabilities_by_signal};
 use crate::sliding::Sliding;
 use crate::units::{OneWayDelay, Ratio, Time};
 
@@ -160,18 +159,7 @@ impl RuleConfig for PlumbConfig {
         }
     }
 
-    fn required(&self) -> Capabilities {
-        self.signal.required()
-    }
-
-    fn optional(&self) -> Capabilities {
-        self.signal.optional()
-    }
-
-    fn hint(&self) -> &'static str {
-        "negotiate a timestamp extension with the peer, or run on round-trip times with \
-         plumb:signal=rtt"
-    }
+    capabilities_by_signal!("plumb");
 }
 
 /// Delays of one round trip.

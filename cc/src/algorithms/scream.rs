@@ -43,7 +43,7 @@ use crate::ledbat::{Queue, WholeBytes};
 use crate::options::{Values, option_values, options};
 use crate::round::RoundTrip;
 use crate::rule::{RuleConfig, RuleOptions, WindowRule};
-use crate::signal::Signal;
+use crate::signal::{Signal, capabilities_by_signal};
 use crate::units::{Rate, Ratio, Time};
 
 /// Data in flight that the reference window allows, in windows (SCReAMv2 §4.3.1: at least 1.5).
@@ -172,18 +172,10 @@ impl RuleConfig for ScreamConfig {
         }
     }
 
-    fn required(&self) -> Capabilities {
-        self.signal.required()
-    }
-
-    fn optional(&self) -> Capabilities {
-        Capabilities { pacing: true, ecn: true, ..self.signal.optional() }
-    }
-
-    fn hint(&self) -> &'static str {
-        "negotiate a timestamp extension with the peer, or run on round-trip times with \
-         scream:signal=rtt"
-    }
+    capabilities_by_signal!(
+        "scream",
+        Capabilities { pacing: true, ecn: true, ..Capabilities::NONE }
+    );
 }
 
 /// Queueing delays and their average and deviation (SCReAMv2 §4.2.1).

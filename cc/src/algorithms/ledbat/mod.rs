@@ -37,7 +37,7 @@ use crate::ledbat::delay::QueueingDelay;
 use crate::options::Values;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
-use crate::signal::{Delays, Signal};
+use crate::signal::{Delays, Signal, capabilities_by_signal};
 use crate::units::{Ratio, Time};
 
 /// Share of the target above which slow start ends (libutp, `apply_ccontrol` in
@@ -81,18 +81,7 @@ impl RuleConfig for LedbatConfig {
         Ledbat { config: *self, queue: Queue::new(self.signal), control: Control::default() }
     }
 
-    fn required(&self) -> Capabilities {
-        self.signal.required()
-    }
-
-    fn optional(&self) -> Capabilities {
-        self.signal.optional()
-    }
-
-    fn hint(&self) -> &'static str {
-        "negotiate a timestamp extension with the peer, or run on round-trip times with \
-         ledbat:signal=rtt"
-    }
+    capabilities_by_signal!("ledbat");
 }
 
 /// The queueing delay of a path, by the chosen signal.

@@ -8,7 +8,7 @@ use crate::capabilities::Capabilities;
 use crate::options::{Values, option_values};
 use crate::rule::RuleConfig;
 use crate::rule::rule_options;
-use crate::signal::Signal;
+use crate::signal::{Signal, capabilities_by_signal};
 use crate::sync_tcp::SyncTcp;
 use crate::units::Time;
 
@@ -123,17 +123,7 @@ impl RuleConfig for SyncTcpConfig {
         SyncTcp::new(*self, window, now)
     }
 
-    fn required(&self) -> Capabilities {
-        self.signal.required()
-    }
-
-    fn optional(&self) -> Capabilities {
-        self.signal.optional()
-    }
-
-    fn hint(&self) -> &'static str {
-        "negotiate a timestamp extension with the peer, or run on round-trip times with sync:signal=rtt"
-    }
+    capabilities_by_signal!("sync");
 }
 
 const PAGE: Page = Page {
