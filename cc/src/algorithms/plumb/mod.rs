@@ -46,6 +46,10 @@
 //! # Departures
 //! The algorithm is Fathom's. CUBIC's departures apply to its growth and its reductions.
 
+mod queue;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use crate::aimd::Aimd;
@@ -53,12 +57,13 @@ use crate::algorithm::{Algorithm, Contract, Page};
 use crate::cubic::{BETA, Cubic, CubicConfig};
 use crate::event::{AckEvent, CongestionEvent, Sent};
 use crate::options::Values;
-use crate::round::RoundTrip;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
-use crate::signal::{Delays, Signal, capabilities_by_signal};
-use crate::sliding::Sliding;
+use crate::signal::{Signal, capabilities_by_signal};
 use crate::units::{OneWayDelay, Ratio, Time};
+
+pub use queue::{BASE_SPAN, LEAST_SPAN, LONGEST_SILENCE, RATE_DECAY};
+use queue::{Measured, Queue, rate};
 
 /// Queueing delay up to which p95 of a queue is short, and up to which a buffer is short: 25 ms is
 /// what issue 19 of this project asks for.
@@ -107,18 +112,8 @@ pub const FEW_PACKETS: f64 = 3.0;
 /// Multiple of the spread of delays within a round trip that the target exceeds. Media access and
 /// jitter spread delays; a queue hardly changes within a round trip.
 pub const SPREADS: u32 = 2;
-/// Least time over which the smallest delay is taken.
-pub const LEAST_SPAN: Duration = Duration::from_millis(100);
-/// Time over which the smallest delay of the path is taken, and its parts. Longer than a contest
-/// with CUBIC keeps the queue from emptying, short enough for a path that becomes longer.
-pub const BASE_SPAN: Duration = Duration::from_secs(60);
-const BASE_PARTS: usize = 6;
 /// Delays that a round trip of slow start needs before it may end slow start.
 pub const FEW_SAMPLES: u32 = 4;
-/// Time without a delay after which the queue is unknown, and plumb is CUBIC.
-pub const LONGEST_SILENCE: Duration = Duration::from_secs(1);
-/// Part of the highest rate that remains after each round trip.
-pub const RATE_DECAY: f64 = 0.99;
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "plumb",
@@ -160,192 +155,6 @@ impl RuleConfig for PlumbConfig {
     }
 
     capabilities_by_signal!("plumb");
-}
-
-/// Delays of one round trip.
-#[derive(Clone, Copy, Debug)]
-struct Measured {
-    start: Time,
-    low: Option<OneWayDelay>,
-    /// Sum of the queueing delays.
-    sum: Duration,
-    samples: u32,
-    bytes: u64,
-}
-
-impl Measured {
-    const fn new(start: Time) -> Self {
-        Self { start, low: None, sum: Duration::ZERO, samples: 0, bytes: 0 }
-    }
-}
-
-/// Estimates of the queue, from the delays of ACK frames.
-#[derive(Clone, Debug)]
-struct Queue {
-    delays: Delays,
-    /// Delays and RTTs of the last [`BASE_SPAN`]. The smallest ones are those without a queue.
-    all: Sliding<OneWayDelay, BASE_PARTS>,
-    rtts: Sliding<Duration, BASE_PARTS>,
-    /// Smoothed RTT.
-    smoothed: Duration,
-    /// Time of the last delay.
-    heard: Option<Time>,
-    /// Whether the smallest delay has expired, and a longer one has taken its place.
-    expired: bool,
-    round: RoundTrip,
-    /// The present round trip.
-    measured: Measured,
-    /// Delays of the last two round trips.
-    recent: Sliding<OneWayDelay, 4>,
-    /// RTTs of the last two round trips, and of the last one.
-    recent_rtts: Sliding<Duration, 4>,
-    latest_rtts: Sliding<Duration, 4>,
-    /// Average over round trips of the mean delay above the smallest one.
-    spread: Duration,
-    /// Highest rate of a round trip in bytes per second, which decays.
-    rate: f64,
-}
-
-impl Queue {
-    fn new(signal: Signal, now: Time) -> Self {
-        Self {
-            delays: Delays::new(signal),
-            all: Sliding::default(),
-            rtts: Sliding::default(),
-            smoothed: Duration::ZERO,
-            heard: None,
-            expired: false,
-            round: RoundTrip::default(),
-            measured: Measured::new(now),
-            recent: Sliding::default(),
-            recent_rtts: Sliding::default(),
-            latest_rtts: Sliding::default(),
-            spread: Duration::ZERO,
-            rate: 0.0,
-        }
-    }
-
-    /// Returns how far a delay is above the smallest one.
-    fn above(&self, delay: OneWayDelay) -> Duration {
-        self.all.min().map_or(Duration::ZERO, |least| delay.above(least))
-    }
-
-    /// Returns a delay that is at most as far above the smallest one as the RTT of the same
-    /// acknowledgement is. The first one-way delays of a connection are up to 2 ms too low, because
-    /// their estimator has just begun. Without this limit, the flow would see a queue that is
-    /// longer than that of other flows, and yield to them.
-    fn limited(&self, delay: OneWayDelay, rtt: Duration) -> OneWayDelay {
-        let Some((least, empty)) = self.all.min().zip(self.rtts.min()) else { return delay };
-        let queue = delay.above(least).min(rtt.saturating_sub(empty));
-        let nanos = i64::try_from(queue.as_nanos()).unwrap_or(i64::MAX);
-        OneWayDelay::from_nanos(least.as_nanos().saturating_add(nanos))
-    }
-
-    /// Records the delay of an ACK frame. Returns whether it is the first one-way delay after RTTs.
-    fn record(&mut self, acks: &AckEvent<'_>) -> bool {
-        let (now, smoothed) = (acks.now, acks.rtt.smoothed);
-        self.measured.bytes = self.measured.bytes.saturating_add(acks.bytes());
-        self.smoothed = smoothed;
-        // The peer's delay of the acknowledgement stays in, because the peer could make it up.
-        let rtt = acks.rtt.latest.saturating_add(acks.rtt.ack_delay);
-        let two_rounds = smoothed.saturating_mul(2).max(LEAST_SPAN) / 4;
-        self.rtts.record(now, BASE_SPAN / BASE_PARTS as u32, rtt);
-        self.recent_rtts.record(now, two_rounds, rtt);
-        self.latest_rtts.record(now, smoothed / 4, rtt);
-        let Some(sample) = self.delays.sample(acks) else { return false };
-        if sample.restarts {
-            // RTTs cannot be compared with one-way delays.
-            (self.all, self.recent) = (Sliding::default(), Sliding::default());
-            self.expired = false;
-            self.restart(now);
-        }
-        let before = self.all.min();
-        self.all.record(now, BASE_SPAN / BASE_PARTS as u32, sample.delay);
-        self.expired |= before.zip(self.all.min()).is_some_and(|(was, is)| is.above(was) > NOTHING);
-        let delay = match self.delays.are_one_way() {
-            true => self.limited(sample.delay, rtt),
-            false => sample.delay,
-        };
-        self.recent.record(now, two_rounds, delay);
-        let queue = self.above(delay);
-        let measured = &mut self.measured;
-        measured.low = Some(measured.low.map_or(delay, |low| low.min(delay)));
-        measured.sum = measured.sum.saturating_add(queue);
-        measured.samples = measured.samples.saturating_add(1);
-        self.heard = Some(now);
-        sample.restarts
-    }
-
-    /// Returns whether there has been a delay lately.
-    fn is_known(&self, now: Time) -> bool {
-        self.heard.is_some_and(|heard| now.since(heard) <= LONGEST_SILENCE)
-    }
-
-    /// Returns the longest queueing delay that the RTTs of the last round trip allow.
-    fn at_most(&self) -> Duration {
-        self.latest_rtts
-            .max()
-            .zip(self.rtts.min())
-            .map_or(Duration::ZERO, |(most, least)| most.saturating_sub(least))
-    }
-
-    /// Returns the queueing delay, in both directions, of the smallest RTT of the last two round
-    /// trips.
-    fn standing_in_rtt(&self) -> Duration {
-        self.recent_rtts
-            .min()
-            .zip(self.rtts.min())
-            .map_or(Duration::ZERO, |(low, least)| low.saturating_sub(least))
-    }
-
-    /// Returns the least queueing delay of a round trip, if it had any delay.
-    fn low(&self, measured: &Measured) -> Option<Duration> {
-        measured.low.map(|low| self.above(low))
-    }
-
-    /// Ends the round trip if this ACK frame does, and returns its delays. `steady` tells whether
-    /// the spread of the delays is the path's, not that of a queue that grows or shrinks.
-    fn end_round(&mut self, acks: &AckEvent<'_>, steady: bool) -> Option<Measured> {
-        if !self.round.on_ack(acks) {
-            return None;
-        }
-        let ended = std::mem::replace(&mut self.measured, Measured::new(acks.now));
-        self.rate = (self.rate * RATE_DECAY).max(rate(&ended, acks.now, acks.rtt.smoothed));
-        if let Some(low) = self.low(&ended).filter(|_| steady) {
-            let mean = ended.sum / ended.samples.max(1);
-            self.spread =
-                self.spread.saturating_mul(7).saturating_add(mean.saturating_sub(low)) / 8;
-        }
-        Some(ended)
-    }
-
-    /// Begins a round trip now, because the window changes.
-    fn restart(&mut self, now: Time) {
-        self.round.begin(now);
-        self.measured = Measured::new(now);
-    }
-
-    /// Returns the time that some full packets take at the highest rate; at most 10 s.
-    fn time_of(&self, packets: f64, datagram: u64) -> Duration {
-        let nanos = packets * datagram as f64 * 1e9 / self.rate.max(1.0);
-        Duration::from_nanos(nanos.min(10e9) as u64)
-    }
-
-    /// Returns the window in bytes that would leave no queue on a path of its own if `window` keeps
-    /// a queue of `low`.
-    fn without(&self, window: u64, low: Duration) -> u64 {
-        let least = self.rtts.min().unwrap_or_default().saturating_add(low);
-        // A queue on the way back is part of the RTT that the window fills.
-        let whole = if self.delays.are_one_way() { least.max(self.smoothed) } else { least };
-        let share = whole.saturating_sub(low).as_secs_f64() / whole.as_secs_f64().max(1e-9);
-        (window as f64 * share) as u64
-    }
-}
-
-/// Returns the rate of a round trip in bytes per second. A round trip that is shorter than `rtt`
-/// counts as long, because ACK frames can arrive in a burst.
-fn rate(measured: &Measured, now: Time, rtt: Duration) -> f64 {
-    measured.bytes as f64 / now.since(measured.start).max(rtt).as_secs_f64().max(1e-6)
 }
 
 /// Returns whether no congestion has ended slow start yet.
@@ -440,15 +249,13 @@ impl Plumb {
     }
 
     /// Returns whether the window may grow faster than CUBIC's: it is as large as before the last
-    /// loss, and neither delays nor RTTs of the last two round trips show a queue. Jitter makes the
-    /// limit longer, but not beyond a quarter of the configured target.
-    fn has_room(&self, window: &Aimd, target: Duration) -> bool {
-        let (most, queue) = ((target / EMPTY).min(self.target / 4), &self.queue);
-        let low = queue.recent.min().map(|low| queue.above(low));
+    /// loss, and neither delays (`standing`) nor RTTs of the last two round trips show a queue. Jitter
+    /// makes the limit longer, but not beyond a quarter of the configured target.
+    fn has_room(&self, window: &Aimd, target: Duration, standing: Duration) -> bool {
+        let most = (target / EMPTY).min(self.target / 4);
         window.window() >= self.lost
-            && !queue.expired
-            && low.is_some_and(|low| low <= most)
-            && queue.standing_in_rtt() <= most
+            && !self.queue.expired
+            && standing.max(self.queue.standing_in_rtt()) <= most
     }
 
     /// Reduces the window to see whether the queue disappears. `before` is the window in bytes that
@@ -641,7 +448,7 @@ impl WindowRule for Plumb {
         }
         let still = matches!(self.mode, Mode::Test(_));
         self.cubic.on_ack(window, acks, if still { 0 } else { acked });
-        if open && !still && !window.in_slow_start() && self.has_room(window, target) {
+        if open && !still && !window.in_slow_start() && self.has_room(window, target, standing) {
             window.grow_by(acked / GROWTH);
         }
         let steady = matches!(self.mode, Mode::Open) && !slow_start && !window.in_recovery();
@@ -656,8 +463,7 @@ impl WindowRule for Plumb {
             (self.mode, self.impatience) = (Mode::Open, Impatience::default());
             (self.wins, self.held) = (0, 0);
             (self.lost, self.buffer_is_short) = (0, false);
-            let delays = self.queue.delays;
-            self.queue = Queue { delays, ..Queue::new(Signal::Either, event.now) };
+            self.queue.forget(event.now);
             return self.cubic.on_congestion_event(window, event);
         }
         if !window.begins_recovery(event) {
@@ -733,220 +539,3 @@ plumb uses a little less of the link than CUBIC, and with 20 ms of jitter a fift
 competitor starts, plumb yields for two seconds. After the path has become longer, plumb is CUBIC for
 a minute. If reports of one-way delays end, it is CUBIC, too.",
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::capabilities::Capabilities;
-    use crate::event::{Acked, Cause, Rtt, Start};
-
-    const DATAGRAM: u64 = 1_200;
-    /// Round trip without a queue, and longest queueing delay, in seconds.
-    const BASE: f64 = 0.04;
-    const BUFFER: f64 = 0.08;
-
-    /// A link that one flow of plumb, or the flow and others, keep busy.
-    struct Path {
-        rule: Plumb,
-        /// Round trip without a queue in seconds.
-        base: f64,
-        /// Part of the queueing delay that the peer reports as its one-way delay, if it does.
-        reports: Option<f64>,
-        window: Aimd,
-        now: f64,
-        /// Window of the last round trip in bytes.
-        sent: f64,
-    }
-
-    impl Path {
-        fn new() -> Self {
-            Self::with(PlumbConfig::default())
-        }
-
-        fn with(config: PlumbConfig) -> Self {
-            let start =
-                Start { now: Time::ZERO, datagram: DATAGRAM as u16, provided: Capabilities::NONE };
-            let window = Aimd::new(&start);
-            let rule = config.rule(&window, Time::ZERO);
-            Self { rule, base: BASE, reports: None, window, now: 0.0, sent: window_of(10.0) }
-        }
-
-        /// One round trip in which `queue`, given the window of the previous one, is the queueing
-        /// delay in seconds. The buffer holds [`BUFFER`]. Returns the delay.
-        fn round(&mut self, queue: impl Fn(f64) -> f64) -> f64 {
-            let delay = queue(self.sent).min(BUFFER);
-            if delay == BUFFER {
-                self.lose();
-            }
-            let rtt = self.base + delay;
-            self.sent = self.window.window() as f64;
-            let frames = (self.sent / DATAGRAM as f64 / 2.0).ceil().max(2.0);
-            for _ in 0..frames as u32 {
-                self.now += rtt / frames;
-                let time = |s: f64| Time::from_nanos((s.max(0.0) * 1e9) as u64);
-                let packets = [Acked { sent: time(self.now - rtt), bytes: DATAGRAM }; 2];
-                let min = Duration::from_secs_f64(self.base.min(BASE));
-                let one_way =
-                    self.reports.map(|part| OneWayDelay::from_nanos((part * delay * 1e9) as i64));
-                let latest = Duration::from_secs_f64(rtt);
-                let acks = AckEvent {
-                    now: time(self.now),
-                    packets: &packets,
-                    in_flight: 0,
-                    rtt: Rtt { latest, min, smoothed: latest, ..Rtt::first(latest) },
-                    one_way,
-                    ecn: None,
-                    app_limited: false,
-                };
-                let acked = self.window.on_ack(&acks);
-                self.rule.on_ack(&mut self.window, &acks, acked);
-            }
-            delay
-        }
-
-        /// Loses the newest packet.
-        fn lose(&mut self) {
-            let now = Time::from_nanos((self.now * 1e9) as u64);
-            let cause = Cause::Loss { bytes: DATAGRAM, persistent: false };
-            let event = CongestionEvent { now, sent: now, cause };
-            self.rule.on_congestion_event(&mut self.window, &event);
-        }
-
-        fn packets(&self) -> f64 {
-            self.window.window() as f64 / DATAGRAM as f64
-        }
-    }
-
-    fn window_of(packets: f64) -> f64 {
-        packets * DATAGRAM as f64
-    }
-
-    /// Queueing delay in seconds of a lone flow with this window on a path that holds 70 packets.
-    fn alone(window: f64) -> f64 {
-        (window / window_of(70.0) - 1.0).max(0.0) * BASE
-    }
-
-    #[test]
-    fn lone_flow_keeps_the_queue_near_the_target_and_the_path_full() {
-        let mut path = Path::new();
-        (0..300).for_each(|_| _ = path.round(alone));
-        let (mut longest, mut idle) = (0.0_f64, 0);
-        for _ in 0..1_000 {
-            longest = longest.max(path.round(alone));
-            idle += u32::from(path.packets() < 60.0);
-        }
-        assert!(longest < 0.025, "{longest} s");
-        assert!(idle < 30, "{idle} of 1000 round trips with a window far below the path's");
-        assert!(path.window.metrics().early_reductions > 5);
-    }
-
-    #[test]
-    fn flow_yields_for_two_seconds_and_then_competes() {
-        let mut path = Path::new();
-        (0..200).for_each(|_| _ = path.round(alone));
-        let before = path.packets();
-        let came = path.now;
-        let mut least = f64::MAX;
-        while path.now < came + 5.0 {
-            path.round(|_| 0.05);
-            least = least.min(path.packets());
-            if (came + 0.5..came + 1.5).contains(&path.now) {
-                assert!(path.packets() < before / 2.0, "{} packets", path.packets());
-            }
-        }
-        assert!(least <= 4.0, "{least} packets");
-        assert!(path.packets() >= 0.9 * before, "{} of {before} packets", path.packets());
-        // The competitor leaves. After two tests, the queue is short again.
-        (0..300).for_each(|_| _ = path.round(alone));
-        let longest = (0..200).map(|_| path.round(alone)).fold(0.0, f64::max);
-        assert!(longest < 0.025, "{longest} s after the competitor has left");
-    }
-
-    #[test]
-    fn queue_on_the_way_back_is_no_reason_to_yield() {
-        // An upload keeps 50 ms of queue on the way back, or the same queue is on the way forward.
-        let reductions = |reported| {
-            let mut path = Path::new();
-            path.reports = Some(reported);
-            (0..3).for_each(|_| _ = path.round(|_| 0.0));
-            path.lose();
-            (0..60).for_each(|_| _ = path.round(|_| 0.05));
-            path.window.metrics().early_reductions
-        };
-        assert_eq!(reductions(0.0), 0);
-        assert!(reductions(1.0) > 0);
-    }
-
-    #[test]
-    fn test_ends_a_second_after_the_last_report() {
-        let mut path = Path::with(PlumbConfig { signal: Signal::OneWay, ..Default::default() });
-        path.reports = Some(1.0);
-        for _ in 0..1_000 {
-            if matches!(path.rule.mode, Mode::Test(_)) {
-                break;
-            }
-            path.round(alone);
-        }
-        path.reports = None;
-        let silent = path.now;
-        while path.now < silent + 0.5 {
-            path.round(|_| 0.0);
-        }
-        assert!(matches!(path.rule.mode, Mode::Test(_)), "the test waits for a report");
-        while path.now < silent + 1.5 {
-            path.round(|_| 0.0);
-        }
-        assert!(matches!(path.rule.mode, Mode::Open), "CUBIC without reports");
-    }
-
-    #[test]
-    fn peer_that_denies_the_queue_gains_nothing_over_cubic() {
-        let mut path = Path::new();
-        // The first round trip has no queue. So 10 ms of queue are known, and small.
-        path.round(|_| 0.0);
-        path.lose();
-        path.reports = Some(0.0);
-        let start = path.packets();
-        let began = path.now;
-        (0..40).for_each(|_| _ = path.round(|_| 0.01));
-        // CUBIC's fastest growth here is as Reno's: one packet per round trip.
-        let most = start + 1.1 * (path.now - began) / (BASE + 0.01);
-        assert!(path.packets() <= most, "{} packets of {most}", path.packets());
-        // With room by the sender's own clock, growth is faster.
-        let start = path.packets();
-        (0..20).for_each(|_| _ = path.round(|_| 0.0));
-        assert!(path.packets() > 2.0 * start, "{} packets after {start}", path.packets());
-    }
-
-    #[test]
-    fn longer_path_is_known_after_a_minute() {
-        let mut path = Path::new();
-        (0..300).for_each(|_| _ = path.round(alone));
-        path.base = 0.12;
-        let longer = |window: f64| (window / window_of(210.0) - 1.0).max(0.0) * 0.12;
-        let changed = path.now;
-        while path.now < changed + 100.0 {
-            path.round(longer);
-        }
-        let longest = (0..200).map(|_| path.round(longer)).fold(0.0, f64::max);
-        assert!(longest < 0.04, "{longest} s");
-    }
-
-    #[test]
-    fn loss_in_a_test_reduces_the_window_and_slow_start_returns() {
-        let mut path = Path::new();
-        (0..50).for_each(|_| _ = path.round(alone));
-        for _ in 0..1_000 {
-            if matches!(path.rule.mode, Mode::Test(_)) {
-                break;
-            }
-            path.round(alone);
-        }
-        let Mode::Test(Test { saved, .. }) = path.rule.mode else { unreachable!() };
-        let before = path.window.window();
-        path.lose();
-        assert!(path.window.window() < before, "a loss never raises the window");
-        (0..6).for_each(|_| _ = path.round(|_| 0.0));
-        assert!(path.window.window() >= BETA.of(saved), "slow start returns to what CUBIC keeps");
-    }
-}
