@@ -56,8 +56,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
              half of their share or less, or more than 1.5 times their share.",
         )
         .cause(
-            "The cause was not isolated. Only packets of 1000 bytes miss the limit. With TCP, 15 to 18 % of the flows get half of \
-             their share or less (`validation-packet-size`).",
+            "The cause was not isolated. Only packets of 1000 bytes miss the limit. With TCP, 15 to \
+             18 % of the flows get half of their share or less (`validation-packet-size`).",
         )
         .asks(|r| {
             few_off(

@@ -108,9 +108,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .cause(
             "A probe timeout does not change the window, so more flows continue to lose packets. \
              In the ladder, 200 flows have 37 timeouts per connection with timeouts of at least \
-             1 s, 191 with timeouts of at least 1 ms, and 101 with a probe instead. With TCP, the number of timeouts per connection varies by less \
-             than one from 150 flows on (`validation-sdc`). With QUIC, the number of timeouts \
-             falls from 350 flows on.",
+             1 s, 191 with timeouts of at least 1 ms, and 101 with a probe instead. With TCP, the \
+             number of timeouts per connection varies by less than one from 150 flows on \
+             (`validation-sdc`). With QUIC, the number of timeouts falls from 350 flows on.",
         )
         .asks(|r| {
             let tcp = under(r, FIGURE_4, "flows", TCP, timeouts);
