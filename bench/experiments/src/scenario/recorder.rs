@@ -183,8 +183,11 @@ impl Controller for Recorder {
     }
 
     fn send_params(&self) -> SendParams {
-        let params = self.inner.send_params();
-        SendParams { datagram: self.datagram.or(params.datagram), ..params }
+        let mut params = self.inner.send_params();
+        if self.datagram.is_some() {
+            params.datagram = self.datagram;
+        }
+        params
     }
 
     fn metrics(&self) -> ControllerMetrics {

@@ -107,7 +107,7 @@ impl Executor {
         let now = self.sim().time();
         let since = now.since(started).as_nanos() as u64;
         let tick = now + Duration::from_nanos(TICK - since % TICK);
-        let ended = self.advance(Some(tick), limit);
+        let ended = self.advance(tick, limit);
         let step = self.sim().time().since(now);
         if !step.is_zero() {
             // The first poll advances tokio's clock. The timers end when tokio's driver runs the

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::core::Core;
 use super::event_queue::EventQueue;
-use super::handle::{SimHandle, SimInner, Task};
+use super::handle::{RunQueue, SimHandle, SimInner, Task};
 use super::network::Network;
 use super::open_bundles::Bundles;
 use super::timers::Timers;
@@ -21,7 +21,7 @@ use super::timers::Timers;
 struct TaskWaker {
     id: usize,
     queued: AtomicBool,
-    ready: Arc<Mutex<VecDeque<usize>>>,
+    ready: Arc<RunQueue>,
 }
 
 impl Wake for TaskWaker {
@@ -30,7 +30,7 @@ impl Wake for TaskWaker {
     }
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::Relaxed) {
-            self.ready.lock().push_back(self.id);
+            self.ready.push(self.id);
         }
     }
 }
@@ -185,9 +185,7 @@ impl Executor {
     /// Returns whether a task is ready.
     #[cfg(feature = "tokio")]
     pub(crate) fn has_ready_tasks(&self) -> bool {
-        self.sim.0.any_spawned.load(Ordering::Relaxed)
-            || !self.batch.is_empty()
-            || !self.sim.0.ready.lock().is_empty()
+        !self.batch.is_empty() || self.sim.has_new_tasks()
     }
 
     /// Polls the tasks. Returns the reason for the end of the run if it was stopped or interrupted,
@@ -207,8 +205,32 @@ impl Executor {
             if let Some(ended) = self.poll_tasks_and_flags(main) {
                 return ended;
             }
-            if let Some(ended) = self.advance(None, limit) {
+            if let Some(ended) = self.advance_until_ready(limit) {
                 return ended;
+            }
+        }
+    }
+
+    /// Handles events until a task may be ready or a flag is set. The core is locked once for all
+    /// of them, because in a network of agents few events wake a task. Returns the reason for the
+    /// end of the run if no event is left before `limit`.
+    fn advance_until_ready(&self, limit: Time) -> Option<Ended> {
+        let mut core = self.sim.core();
+        loop {
+            match self.step(&mut core, None, limit) {
+                Err(ended) => return Some(ended),
+                Ok(Some(waker)) => {
+                    drop(core);
+                    waker.wake();
+                    return None;
+                }
+                Ok(None) => {}
+            }
+            if self.sim.has_new_tasks()
+                || self.sim.0.stop.load(Ordering::Relaxed)
+                || self.interrupted()
+            {
+                return None;
             }
         }
     }
@@ -216,21 +238,29 @@ impl Executor {
     /// Advances virtual time to the next event and handles this event. If the event is later than
     /// `until`, advances only to `until`. Returns the reason for the end of the run if there is no
     /// such time, or none before `limit`.
-    pub(crate) fn advance(&self, until: Option<Time>, limit: Time) -> Option<Ended> {
+    #[cfg(feature = "tokio")]
+    pub(crate) fn advance(&self, until: Time, limit: Time) -> Option<Ended> {
         let mut core = self.sim.core();
+        let step = self.step(&mut core, Some(until), limit);
+        drop(core);
+        step.map(|waker| waker.into_iter().for_each(Waker::wake)).err()
+    }
+
+    /// Handles the next event up to `until`. Returns the task that it wakes.
+    fn step(
+        &self,
+        core: &mut Core,
+        until: Option<Time>,
+        limit: Time,
+    ) -> Result<Option<Waker>, Ended> {
         let due = core.next_event().filter(|at| until.is_none_or(|until| *at <= until));
-        let Some(at) = due.or(until) else { return Some(Ended::Idle) };
+        let at = due.or(until).ok_or(Ended::Idle)?;
         core.now = at.min(limit);
         self.sim.set_clock(core.now);
         if at > limit {
-            return Some(Ended::TimeLimit);
+            return Err(Ended::TimeLimit);
         }
-        let wake = due.and_then(|_| core.dispatch());
-        drop(core);
-        if let Some(waker) = wake {
-            waker.wake();
-        }
-        None
+        Ok(due.and_then(|_| core.dispatch()))
     }
 
     /// Returns the number of events processed so far.
@@ -239,7 +269,9 @@ impl Executor {
     }
 
     fn adopt_spawned(&mut self) {
-        let spawned = std::mem::take(&mut *self.sim.0.spawned.lock());
+        let mut spawned = self.sim.0.spawned.lock();
+        self.sim.0.any_spawned.store(false, Ordering::Relaxed);
+        let spawned = std::mem::take(&mut *spawned);
         for task in spawned {
             let id = self.free.pop().unwrap_or(self.tasks.len());
             let handle = self.add_to_run_queue(id);
@@ -256,18 +288,20 @@ impl Executor {
     /// Puts a new task on the run queue. Returns the waker of the task.
     fn add_to_run_queue(&self, id: usize) -> Arc<TaskWaker> {
         let ready = Arc::clone(&self.sim.0.ready);
-        ready.lock().push_back(id);
+        ready.push(id);
         Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready })
     }
 
     /// Polls the tasks until none is ready, or until `main` is complete.
     fn poll_tasks(&mut self, main: &mut Option<MainTask<'_>>) -> Poll<()> {
         loop {
-            if self.sim.0.any_spawned.swap(false, Ordering::Relaxed) {
+            if self.sim.0.any_spawned.load(Ordering::Relaxed) {
                 self.adopt_spawned();
             }
             let Some(id) = self.batch.pop_front() else {
-                std::mem::swap(&mut self.batch, &mut *self.sim.0.ready.lock());
+                if !self.sim.0.ready.is_empty() {
+                    self.sim.0.ready.take(&mut self.batch);
+                }
                 if self.batch.is_empty() {
                     return Poll::Pending;
                 }

@@ -15,10 +15,37 @@ use super::core::Core;
 
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Numbers of the tasks that are ready, in the order in which they were woken.
+#[derive(Default)]
+pub(super) struct RunQueue {
+    tasks: Mutex<VecDeque<usize>>,
+    /// Whether `tasks` has an entry. It is asked after each event, without the lock.
+    any: AtomicBool,
+}
+
+impl RunQueue {
+    pub(super) fn push(&self, task: usize) {
+        let mut tasks = self.tasks.lock();
+        tasks.push_back(task);
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.any.load(Ordering::Relaxed)
+    }
+
+    /// Exchanges all entries for the empty `batch`.
+    pub(super) fn take(&self, batch: &mut VecDeque<usize>) {
+        let mut tasks = self.tasks.lock();
+        std::mem::swap(batch, &mut *tasks);
+        self.any.store(!tasks.is_empty(), Ordering::Relaxed);
+    }
+}
+
 pub(super) struct SimInner {
     pub(super) base: Instant,
     pub(super) core: Mutex<Core>,
-    pub(super) ready: Arc<Mutex<VecDeque<usize>>>,
+    pub(super) ready: Arc<RunQueue>,
     pub(super) spawned: Mutex<Vec<Task>>,
     pub(super) any_spawned: AtomicBool,
     pub(super) stop: AtomicBool,
@@ -75,6 +102,11 @@ impl SimHandle {
     pub(crate) fn spawn_boxed(&self, future: Task) {
         self.0.spawned.lock().push(future);
         self.0.any_spawned.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a task was woken or started since the executor last took them.
+    pub(super) fn has_new_tasks(&self) -> bool {
+        !self.0.ready.is_empty() || self.0.any_spawned.load(Ordering::Relaxed)
     }
 
     /// Ends the run after the current event.
