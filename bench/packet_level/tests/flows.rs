@@ -1,9 +1,12 @@
 //! Tests of packet-level flows over simulated links.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fathom_cc::catalogue;
-use fathom_cc::{Rate, Time};
+use fathom_cc::{Capabilities, Rate, Start, Time};
 use fathom_experiments::scenario::{Progress, ScenarioSpec, run};
 use fathom_experiments::stack::DATAGRAM;
 use fathom_metrics::verify;
@@ -502,4 +505,37 @@ fn packet_level_simulation_uses_little_cpu_time_per_packet() {
     );
     // Ten times the expected cost, to allow for slow or busy machines.
     assert!(each < 10e-6, "{each} s per packet");
+}
+
+#[test]
+fn task_is_polled_for_the_bytes_it_waits_for_and_not_for_each_packet() {
+    let mut b = Bottleneck::droptail(10, 60, 15);
+    let flow = b.sim.add_flow(b.group);
+    let end = || {
+        let sender = TcpOptions::default();
+        let provided = Capabilities::NONE;
+        let start = Start { now: Time::ZERO, datagram: sender.smss(), provided };
+        let controller = catalogue::parse("reno").expect("a controller");
+        let controller = controller.start(&start).expect("no requirements");
+        TcpEnd { controller, sender, receiver: TcpReceiverOptions::default() }
+    };
+    let (polls, ended) = (AtomicU64::new(0), AtomicU64::new(0));
+    let connections = TcpConnections::new(&b.sim);
+    let sim = b.sim.clone();
+    let transfer = async {
+        let connection = connections.open(flow, end(), end());
+        connection.connected().await;
+        connection.write(ClientOrServer::Server, 1_000_000);
+        let mut waiting = pin!(connection.received(ClientOrServer::Client, 1_000_000));
+        poll_fn(|cx| {
+            polls.fetch_add(1, Ordering::Relaxed);
+            waiting.as_mut().poll(cx)
+        })
+        .await;
+        ended.store(sim.time().as_nanos(), Ordering::Relaxed);
+    };
+    b.executor.block_on(transfer, Time::from_millis(60_000)).expect("it ends");
+    // A megabyte takes .8 s at 10 Mbps, in about 700 packets.
+    assert!(ended.into_inner() > 800_000_000);
+    assert_eq!(polls.into_inner(), 2, "once before the bytes arrive, and once after");
 }

@@ -82,7 +82,7 @@ impl TcpConnections {
 impl TcpConnection {
     /// Waits until the handshake is complete at the client.
     pub async fn connected(&self) {
-        self.until(Client, TcpEndpoint::is_established).await;
+        self.until(Client, Awaited::Established).await;
     }
 
     /// Gives `end` another `bytes` bytes to send.
@@ -99,12 +99,12 @@ impl TcpConnection {
 
     /// Waits until `end` has received `bytes` bytes since the connection was opened.
     pub async fn received(&self, end: ClientOrServer, bytes: u64) {
-        self.until(end, |e| e.received() >= bytes).await;
+        self.until(end, Awaited::Received(bytes)).await;
     }
 
     /// Waits until `end` has received `bytes` bytes or the other end's FIN.
     pub async fn received_or_finished(&self, end: ClientOrServer, bytes: u64) {
-        self.until(end, |e| e.received() >= bytes || e.is_finished()).await;
+        self.until(end, Awaited::ReceivedOrFinished(bytes)).await;
     }
 
     /// Returns whether the ends send a FIN after their data.
@@ -114,13 +114,13 @@ impl TcpConnection {
 
     /// Waits until `end` has received the other end's FIN and all data before it.
     pub async fn finished(&self, end: ClientOrServer) {
-        self.until(end, TcpEndpoint::is_finished).await;
+        self.until(end, Awaited::Finished).await;
     }
 
     /// Waits until both ends know that both FINs arrived.
     pub async fn over(&self) {
-        self.until(Client, TcpEndpoint::is_over).await;
-        self.until(Server, TcpEndpoint::is_over).await;
+        self.until(Client, Awaited::Over).await;
+        self.until(Server, Awaited::Over).await;
     }
 
     /// Returns the counts of the sender at `end` so far.
@@ -138,16 +138,17 @@ impl TcpConnection {
         ask(&mut table.slots[self.0.index as usize].ends[end as usize].endpoint)
     }
 
-    async fn until(&self, end: ClientOrServer, holds: impl Fn(&TcpEndpoint) -> bool) {
+    async fn until(&self, end: ClientOrServer, awaited: Awaited) {
         poll_fn(|cx| {
             let mut table = self.0.connections.table.lock();
             let End { endpoint, waiting, .. } =
                 &mut table.slots[self.0.index as usize].ends[end as usize];
-            if holds(endpoint) {
+            if awaited.holds(endpoint) {
                 return Poll::Ready(());
             }
-            if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-                waiting.push(cx.waker().clone());
+            let known = |(of, waker): &(_, Waker)| *of == awaited && waker.will_wake(cx.waker());
+            if !waiting.iter().any(known) {
+                waiting.push((awaited, cx.waker().clone()));
             }
             Poll::Pending
         })
@@ -162,6 +163,30 @@ impl TcpConnection {
             sim.time(),
             Key { index: self.0.index, end, timer: false }.pack(),
         );
+    }
+}
+
+/// State of an end for which a task waits. The task is woken when the end is in this state, and not
+/// for each of the end's packets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    Established,
+    /// Number of bytes received since the connection was opened.
+    Received(u64),
+    ReceivedOrFinished(u64),
+    Finished,
+    Over,
+}
+
+impl Awaited {
+    fn holds(self, end: &TcpEndpoint) -> bool {
+        match self {
+            Self::Established => end.is_established(),
+            Self::Received(bytes) => end.received() >= bytes,
+            Self::ReceivedOrFinished(bytes) => end.received() >= bytes || end.is_finished(),
+            Self::Finished => end.is_finished(),
+            Self::Over => end.is_over(),
+        }
     }
 }
 
@@ -205,7 +230,7 @@ struct Slot {
 struct End {
     endpoint: TcpEndpoint,
     timer: AgentTimer,
-    waiting: Vec<Waker>,
+    waiting: Vec<(Awaited, Waker)>,
 }
 
 impl Table {
@@ -235,7 +260,7 @@ impl Table {
     }
 
     /// Sends the packets that an end may send, sets the end's timer, and wakes the tasks that wait
-    /// for this end.
+    /// for the end's present state.
     fn drive(&mut self, wire: &mut Wire<'_>, index: u32, end: ClientOrServer) {
         let Slot { flow, epoch, ends, free, .. } = &mut self.slots[index as usize];
         if *free {
@@ -254,7 +279,9 @@ impl Table {
             );
         }
         timer.set(wire, Key { index, end, timer: true }.pack(), endpoint.timeout());
-        waiting.drain(..).for_each(Waker::wake);
+        for (_, waker) in waiting.extract_if(.., |(awaited, _)| awaited.holds(endpoint)) {
+            waker.wake();
+        }
         self.free_if_over(index, now);
     }
 }
