@@ -59,7 +59,8 @@ pub(crate) struct Args {
     /// Write one self-contained HTML file with plots.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write the report on the whole paper to DIR/PAPER.json and DIR/figures/PAPER-*.svg.
+    /// Write the report on the whole paper to DIR/PAPER.json and DIR/figures/PAPER-*.svg. With
+    /// --stack: its verdicts to DIR/stacks/STACK/PAPER.json.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["figures", "tables"])]
     store: Option<PathBuf>,
 }
@@ -75,7 +76,10 @@ pub(crate) fn run(papers: &[Paper], args: &Args) -> Result<(), Failure> {
         return print_list(papers, paper, args, &overrides);
     };
     let wanted = select(paper, &args.figures, &args.tables).map_err(Failure::input)?;
-    let work = overrides.work(&wanted).map_err(Failure::input)?;
+    let (work, left_out) = overrides.possible(&wanted).map_err(Failure::input)?;
+    for reason in &left_out {
+        output::say(format!("left out: {reason}"));
+    }
     let text = check_files(paper, args)?;
     let (ran, failed) = if args.only_stored {
         (look_up(paper, work, args)?, Vec::new())
@@ -114,19 +118,25 @@ fn check_files(paper: &Paper, args: &Args) -> Result<output::Text, Failure> {
     let text =
         output::check(&[("--report", args.report.as_deref()), ("--json", args.json.as_deref())])?;
     if let Some(folder) = &args.store {
-        let figures = folder.join("figures");
-        std::fs::create_dir_all(&figures).map_err(|e| {
+        let folder = stored_in(folder, args.stack);
+        let created = if args.stack.is_none() { folder.join("figures") } else { folder.clone() };
+        std::fs::create_dir_all(&created).map_err(|e| {
             Failure::input(format!(
                 "cannot create '{}': {e}; name a folder you can write to",
-                figures.display()
+                created.display()
             ))
         })?;
-        output::check(&[("--store", Some(&kept(folder, paper)))])?;
+        output::check(&[("--store", Some(&record_file(&folder, paper)))])?;
     }
     Ok(text)
 }
 
-fn kept(folder: &Path, paper: &Paper) -> PathBuf {
+/// Returns the folder of the record in the folder that `--store` names.
+fn stored_in(folder: &Path, stack: Option<Stack>) -> PathBuf {
+    stack.map_or_else(|| folder.to_owned(), |stack| folder.join("stacks").join(stack.name()))
+}
+
+fn record_file(folder: &Path, paper: &Paper) -> PathBuf {
     folder.join(format!("{}.json", paper.name))
 }
 
@@ -186,13 +196,20 @@ fn publish(
         text.print(&report::text(&record)),
         output::write_json(args.json.as_deref(), &record),
         output::write_report(args.report.as_deref(), || report::html(&record)),
-        args.store.as_ref().map_or(Ok(()), |folder| keep(folder, paper, record)),
+        args.store.as_ref().map_or(Ok(()), |folder| {
+            let folder = stored_in(folder, args.stack);
+            if args.stack.is_some() {
+                return store_record(&folder, paper, &record.verdicts_only());
+            }
+            let record = record.compact();
+            store_figures(&folder, paper, &record)?;
+            store_record(&folder, paper, &record)
+        }),
     ])
 }
 
-/// Writes a paper's record and figures, and removes the paper's old figures.
-fn keep(folder: &Path, paper: &Paper, record: Record) -> Result<(), Failure> {
-    let record = record.compact();
+/// Writes a paper's figures, and removes the paper's old figures.
+fn store_figures(folder: &Path, paper: &Paper, record: &Record) -> Result<(), Failure> {
     let figures = folder.join("figures");
     let mine = |name: &str| name.starts_with(&format!("{}-", paper.name)) && name.ends_with(".svg");
     for entry in std::fs::read_dir(&figures).into_iter().flatten().flatten() {
@@ -200,12 +217,16 @@ fn keep(folder: &Path, paper: &Paper, record: Record) -> Result<(), Failure> {
             let _ = std::fs::remove_file(entry.path());
         }
     }
-    for (name, svg) in report::figures(&record) {
+    for (name, svg) in report::figures(record) {
         output::write(&figures.join(name), &svg)?;
     }
-    let file = kept(folder, paper);
+    Ok(())
+}
+
+fn store_record(folder: &Path, paper: &Paper, record: &Record) -> Result<(), Failure> {
+    let file = record_file(folder, paper);
     // With one value per line, each curve would have thousands of lines.
-    let mut text = serde_json::to_string(&record).map_err(Failure::run)?;
+    let mut text = serde_json::to_string(record).map_err(Failure::run)?;
     text.push('\n');
     output::write(&file, &text)?;
     output::say(format!("stored: {}", file.display()));
@@ -271,8 +292,8 @@ mod tests {
 
     /// Writes made-up results of all runs except the last `without`, and returns the number of
     /// runs.
-    fn fill(folder: &Path, without: usize) -> usize {
-        let overrides = Overrides { scale: 0.01, seeds: Some(1), stack: None };
+    fn fill(folder: &Path, without: usize, stack: Option<Stack>) -> usize {
+        let overrides = Overrides { scale: 0.01, seeds: Some(1), stack };
         let work = overrides.work(&[&PAPERS[0].artefacts[0]]).unwrap();
         let runs = &work[0].runs;
         std::fs::create_dir_all(folder.join(STUDY)).unwrap();
@@ -299,7 +320,7 @@ mod tests {
     fn stored_paper_results_are_reported_in_every_format() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let runs = fill(&at("results"), 3);
+        let runs = fill(&at("results"), 3, None);
         let (json, html, kept) = (at("r.json"), at("r.html"), at("kept"));
         std::fs::create_dir_all(kept.join("figures")).unwrap();
         std::fs::write(kept.join("figures/made-up-figure-9.svg"), "").unwrap();
@@ -328,10 +349,25 @@ mod tests {
     }
 
     #[test]
+    fn only_verdicts_are_stored_of_another_stack() {
+        let folder = tempfile::tempdir().unwrap();
+        let results = folder.path().join("results");
+        fill(&results, 0, Some(Stack::Noq));
+        let kept = folder.path().join("kept");
+        let store = ["--only-stored", "--stack", "noq", "--store", kept.to_str().unwrap()];
+        let outcome = call(&results, &store);
+        assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
+        let record = read(&kept.join("stacks/noq/made-up.json"));
+        assert!(record.report.artefacts.is_empty() && record.report.claims.len() == 1);
+        assert_eq!(record.studies[0].stacks, ["noq"]);
+        assert!(!kept.join("figures").exists() && !kept.join("made-up.json").exists());
+    }
+
+    #[test]
     fn missing_runs_of_a_paper_are_executed() {
         let folder = tempfile::tempdir().unwrap();
         let (results, json) = (folder.path().join("results"), folder.path().join("r.json"));
-        let runs = fill(&results, 1);
+        let runs = fill(&results, 1, None);
         let outcome = call(&results, &["--figure", "1", "--json", json.to_str().unwrap()]);
         assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
         let record = read(&json);

@@ -1,5 +1,6 @@
 //! A paper's report with everything it depends on: the form that is printed, stored and published.
 
+use fathom_experiments::stack::Stack;
 use fathom_experiments::study::StudyRunResult;
 use fathom_metrics::significant;
 use fathom_netsim::hash::StableHash;
@@ -85,12 +86,17 @@ impl StudyRecord {
 impl StudyRecord {
     /// Returns whether the study's runs would differ now.
     fn changed(&self, scale: f64) -> bool {
-        let now = Overrides { scale, seeds: Some(self.seeds), stack: None }.named(&self.study);
-        // Results from a stack other than the study's own cannot be compared.
-        now.is_ok_and(|now| {
-            let now = Self::of(&now, &[]);
-            now.stacks == self.stacks && now.fingerprint != self.fingerprint
-        })
+        let own = Overrides { scale, seeds: Some(self.seeds), stack: None };
+        let requested = match self.stacks.as_slice() {
+            [stack] => stack.parse::<Stack>().ok(),
+            _ => None,
+        };
+        // The study ran on its own stacks, or on one that `--stack` named.
+        let now = [own, Overrides { stack: requested, ..own }].into_iter().find_map(|overrides| {
+            let now = Self::of(&overrides.named(&self.study).ok()?, &[]);
+            (now.stacks == self.stacks).then_some(now)
+        });
+        now.is_some_and(|now| now.fingerprint != self.fingerprint)
     }
 }
 
@@ -205,6 +211,12 @@ impl Record {
             ));
         }
         stale
+    }
+
+    /// Removes tables and figures, and keeps the verdicts on the claims.
+    pub fn verdicts_only(mut self) -> Self {
+        self.report.artefacts.clear();
+        self
     }
 
     /// Reduces curves to at most 400 points of five digits, for files that are kept permanently.
@@ -343,7 +355,7 @@ mod tests {
         assert!(
             record.stale[0].contains("RED marked") && record.stale[1].contains("sdc-figure-4.")
         );
-        let (text, page) = (crate::report::text(&record), crate::report::markdown(&record));
+        let (text, page) = (crate::report::text(&record), crate::report::markdown(&record, &[]));
         for said in ["RED marked three times", "sdc-figure-4.", "Applies to these results until"] {
             assert!(
                 text.contains(said)

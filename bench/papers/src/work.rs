@@ -50,15 +50,42 @@ impl Overrides {
     /// # Errors
     /// Returns an error if scale or seeds are out of range, or if a study cannot run on the stack.
     pub fn work(&self, wanted: &[&ArtefactSpec]) -> Result<Vec<StudyWork>, Invalid> {
+        self.each(wanted).collect()
+    }
+
+    /// Returns the studies as [`Overrides::work`] does, but without those that cannot run on the
+    /// requested stack. Also returns the reasons for leaving them out.
+    ///
+    /// # Errors
+    /// Returns the first error if no study is left, or if no stack was requested.
+    pub fn possible(
+        &self,
+        wanted: &[&ArtefactSpec],
+    ) -> Result<(Vec<StudyWork>, Vec<Invalid>), Invalid> {
+        let (mut work, mut errors) = (Vec::new(), Vec::new());
+        for study in self.each(wanted) {
+            match study {
+                Ok(study) => work.push(study),
+                Err(e) if self.stack.is_some() => errors.push(e),
+                Err(e) => return Err(e),
+            }
+        }
+        if work.is_empty() && !errors.is_empty() {
+            return Err(errors.swap_remove(0));
+        }
+        Ok((work, errors))
+    }
+
+    fn each(&self, wanted: &[&ArtefactSpec]) -> impl Iterator<Item = Result<StudyWork, Invalid>> {
         let mut names: Vec<&str> = Vec::new();
         for name in wanted.iter().flat_map(|wanted| wanted.studies) {
             if !names.contains(name) {
                 names.push(name);
             }
         }
-        let named =
-            |name: &str| self.named(name).map_err(|e| e.in_field(format!("study '{name}'")));
-        names.into_iter().map(named).collect()
+        names
+            .into_iter()
+            .map(|name| self.named(name).map_err(|e| e.in_field(format!("study '{name}'"))))
     }
 }
 
@@ -87,7 +114,7 @@ pub fn cost(work: &[StudyWork]) -> String {
 /// Lists papers with their tables and figures and the estimated cost of each.
 ///
 /// # Errors
-/// Returns errors as [`Overrides::work`] does.
+/// Returns errors as [`Overrides::possible`] does.
 pub fn list(papers: &[Paper], overrides: &Overrides, cores: usize) -> Result<String, Invalid> {
     let mut text = String::new();
     for paper in papers {
@@ -96,12 +123,17 @@ pub fn list(papers: &[Paper], overrides: &Overrides, cores: usize) -> Result<Str
         let width =
             paper.artefacts.iter().map(|wanted| wanted.id.chars().count()).max().unwrap_or(0);
         for wanted in paper.artefacts {
-            let work = overrides.work(&[wanted])?;
             let _ = writeln!(text, "  {:width$}  {}", wanted.id, wanted.shows);
-            let _ =
-                writeln!(text, "  {:width$}  {}: {}", "", wanted.studies.join(", "), cost(&work));
+            let studies = wanted.studies.join(", ");
+            let _ = match overrides.possible(&[wanted]) {
+                Ok((work, _)) => writeln!(text, "  {:width$}  {studies}: {}", "", cost(&work)),
+                Err(e) if overrides.stack.is_some() => {
+                    writeln!(text, "  {:width$}  cannot be run: {e}", "")
+                }
+                Err(e) => return Err(e),
+            };
         }
-        let work = overrides.work(&paper.artefacts.iter().collect::<Vec<_>>())?;
+        let (work, _) = overrides.possible(&paper.artefacts.iter().collect::<Vec<_>>())?;
         let wall = time_text(cpu(&work) / cores.max(1) as f64);
         let _ = writeln!(text, "  {:width$}  {}: {wall} on this machine", "all", cost(&work));
     }
@@ -154,6 +186,18 @@ mod tests {
         assert!(error.contains("sdc-figure-4") && error.contains("scale"), "{error}");
         let unknown = ArtefactSpec { studies: &["no-such-study"], ..PAPERS[0].artefacts[0] };
         assert!(FULL.work(&[&unknown]).unwrap_err().to_string().contains("no-such-study"));
+    }
+
+    #[test]
+    fn only_a_requested_stack_leaves_studies_out_and_never_all() {
+        let known = PAPERS[0].artefacts[0];
+        let unknown = ArtefactSpec { studies: &["no-such-study"], ..known };
+        let noq = Overrides { stack: Some(Stack::Noq), ..FULL };
+        let (work, left_out) = noq.possible(&[&unknown, &known]).unwrap();
+        assert_eq!((work.len(), left_out.len()), (1, 1));
+        assert!(left_out[0].to_string().contains("no-such-study"), "{}", left_out[0]);
+        assert!(FULL.possible(&[&unknown, &known]).is_err());
+        assert!(noq.possible(&[&unknown]).is_err());
     }
 
     #[test]

@@ -47,8 +47,9 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Returns the page in Markdown.
-pub fn markdown(record: &Record) -> String {
+/// Returns the page in Markdown. `others` are records of the same paper on other stacks, of which
+/// the page shows the verdicts.
+pub fn markdown(record: &Record, others: &[Record]) -> String {
     let paper = &record.report.paper;
     let mut page = format!(
         "# {}\n\n<!-- Made from bench/results/{paper}.json: FATHOM_WRITE=1 cargo test -p fathom-papers --test papers -->\n\n{}\n\n\
@@ -78,6 +79,7 @@ pub fn markdown(record: &Record) -> String {
         }
     }
     claims(&mut page, &record.report.claims);
+    on_other_stacks(&mut page, record, others);
     let departures = departures(record);
     if !departures.is_empty() {
         page.push_str("## Departures from the paper\n\n");
@@ -95,6 +97,52 @@ pub fn markdown(record: &Record) -> String {
         let _ = writeln!(page, "- {}", plain(&ran(study)));
     }
     page
+}
+
+/// Returns the names of the stacks that ran a record's studies.
+fn stacks(record: &Record) -> String {
+    let names: BTreeSet<&str> =
+        record.studies.iter().flat_map(|study| &study.stacks).map(String::as_str).collect();
+    Vec::from_iter(names).join(", ")
+}
+
+/// Adds a table of the verdicts on each stack.
+fn on_other_stacks(page: &mut String, record: &Record, others: &[Record]) {
+    if others.is_empty() {
+        return;
+    }
+    let all = || std::iter::once(record).chain(others);
+    page.push_str("## The claims on other stacks\n\n```sh\n");
+    for other in others {
+        let _ = writeln!(page, "{}", other.command);
+    }
+    page.push_str("```\n\n");
+    for other in others {
+        for caution in cautions(other) {
+            let _ = writeln!(page, "**{}: {}**\n", stacks(other), plain(&caution));
+        }
+    }
+    let heads: Vec<String> = all().map(stacks).collect();
+    let _ =
+        writeln!(page, "| claim | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
+    for claim in &record.report.claims {
+        let verdict = |record: &Record| {
+            let same = record.report.claims.iter().find(|other| other.id == claim.id);
+            same.map_or_else(
+                || "not run".to_owned(),
+                |claim| format!("{} {}", mark(claim.verdict), word(claim.verdict)),
+            )
+        };
+        let verdicts: Vec<String> = all().map(verdict).collect();
+        let _ = writeln!(
+            page,
+            "| {}: {} | {} |",
+            plain(&claim.id),
+            plain(&claim.says),
+            verdicts.join(" | ")
+        );
+    }
+    page.push('\n');
 }
 
 /// Formats a table in Markdown, which allows one line of headings: an upper heading is prefixed to
@@ -134,14 +182,12 @@ pub fn verdict_counts<'a>(records: impl IntoIterator<Item = &'a Record>) -> Stri
     );
     for record in records {
         let Record { report, studies, .. } = record;
-        let stacks: BTreeSet<&str> =
-            studies.iter().flat_map(|study| &study.stacks).map(String::as_str).collect();
         let seeds: BTreeSet<u64> = studies.iter().map(|study| study.seeds).collect();
         let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
         let _ = writeln!(
             text,
             "| [{name}](papers/{name}.md) | {} | {} | {} | {} |",
-            Vec::from_iter(stacks).join(", "),
+            stacks(record),
             seeds.join(" or "),
             report.claims.len(),
             Verdict::ALL.map(|verdict| count(&report.claims, verdict).to_string()).join(" | "),

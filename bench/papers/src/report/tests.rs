@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::testing::record;
-use crate::{Body, Record};
+use crate::{Body, Record, Verdict};
 
 #[test]
 fn terminal_report_is_complete_and_fits_in_100_columns() {
@@ -68,7 +68,7 @@ fn paper_report_page_is_self_contained_and_escapes_text() {
 #[test]
 fn markdown_page_shows_every_figure_file() {
     let record = record();
-    let page = markdown(&record);
+    let page = markdown(&record, &[]);
     let files = figures(&record);
     assert_eq!(files.len(), 5);
     assert_eq!(files[1].0, "made-up-figure-5.svg");
@@ -99,7 +99,7 @@ fn stored_record_gives_the_same_figures() {
     let compact = record().compact();
     let read: Record = serde_json::from_str(&serde_json::to_string(&compact).unwrap()).unwrap();
     assert_eq!(figures(&read), figures(&compact));
-    assert_eq!(markdown(&read), markdown(&compact));
+    assert_eq!(markdown(&read, &[]), markdown(&compact, &[]));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn record_with_empty_tables_and_figures_is_reported() {
         }
     }
     assert!(!html(&record).contains("<svg") && figures(&record).is_empty());
-    assert!(text(&record).contains("Figure 5") && markdown(&record).contains("## Figure 5"));
+    assert!(text(&record).contains("Figure 5") && markdown(&record, &[]).contains("## Figure 5"));
     record.report.artefacts.clear();
     record.missing = vec!["figure 5".into()];
     assert!(text(&record).contains("Without results: figure 5."));
@@ -126,8 +126,26 @@ fn reports_can_be_written_for_inspection() {
     let record = record();
     std::fs::write(folder.join("paper.html"), html(&record)).unwrap();
     std::fs::write(folder.join("paper.txt"), text(&record)).unwrap();
-    std::fs::write(folder.join("paper.md"), markdown(&record)).unwrap();
+    std::fs::write(folder.join("paper.md"), markdown(&record, &[])).unwrap();
     for (file, svg) in figures(&record) {
         std::fs::write(folder.join(file), svg).unwrap();
     }
+}
+
+#[test]
+fn page_shows_the_verdicts_on_other_stacks() {
+    let record = record();
+    let mut other = record.clone().verdicts_only();
+    other.command += " --stack noq";
+    other.studies.iter_mut().for_each(|study| study.stacks = vec!["noq".to_owned()]);
+    other.report.claims[0].verdict = Verdict::NotHeld;
+    other.report.claims.truncate(1);
+    assert!(!markdown(&record, &[]).contains("other stacks"));
+    let page = markdown(&record, std::slice::from_ref(&other));
+    let part = page.split_once("## The claims on other stacks").expect("the section").1;
+    assert!(part.contains(&format!("\n{}\n", other.command)), "{part}");
+    let rows: Vec<&str> = part.lines().filter(|line| line.ends_with(" |")).collect();
+    assert_eq!(rows.len(), 1 + record.report.claims.len());
+    assert!(rows[0].ends_with("| noq |") && rows[1].ends_with("| ✗ not held |"), "{part}");
+    assert!(rows[2].ends_with("| not run |"), "{part}");
 }
