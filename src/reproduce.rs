@@ -150,7 +150,7 @@ fn look_up(
         (work, results)
     };
     let ran: Vec<_> = work.into_iter().map(load).collect();
-    if ran.iter().all(|(_, results)| results.is_empty()) {
+    if !ran.is_empty() && ran.iter().all(|(_, results)| results.is_empty()) {
         return Err(Failure::input(format!(
             "'{}' has no results of {} at this scale on this stack; leave out --only-stored to \
              execute the runs",
@@ -164,7 +164,9 @@ fn look_up(
 /// Executes one study after another. If runs fail, the other runs continue, and the report covers
 /// the runs that have results. Also returns the errors of failed runs.
 fn run_all(work: Vec<StudyWork>, args: &Args) -> Result<StudyOutcomes, Failure> {
-    output::say(format!("{}, guessed", cost(&work)));
+    if !work.is_empty() {
+        output::say(format!("{}, guessed", cost(&work)));
+    }
     let (mut ran, mut failed) = (Vec::new(), Vec::new());
     let of = work.len();
     for (i, work) in work.into_iter().enumerate() {

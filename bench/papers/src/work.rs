@@ -124,6 +124,10 @@ pub fn list(papers: &[Paper], overrides: &Overrides, cores: usize) -> Result<Str
             paper.artefacts.iter().map(|wanted| wanted.id.chars().count()).max().unwrap_or(0);
         for wanted in paper.artefacts {
             let _ = writeln!(text, "  {:width$}  {}", wanted.id, wanted.shows);
+            if wanted.studies.is_empty() {
+                let _ = writeln!(text, "  {:width$}  needs no runs", "");
+                continue;
+            }
             let studies = wanted.studies.join(", ");
             let _ = match overrides.possible(&[wanted]) {
                 Ok((work, _)) => writeln!(text, "  {:width$}  {studies}: {}", "", cost(&work)),

@@ -4,6 +4,7 @@ use fathom_experiments::scenario::Outcome;
 use fathom_metrics::{Estimate, ShareDistribution};
 use fathom_report::{Axis, Entry, Row, Series};
 
+use super::formulas;
 use super::{ADAPTIVE, ALIKE, BESIDE, MIXED, everyone, fairness, half_or_less, members, starved};
 use crate::results::{Key, Measure};
 use crate::{Artefact, ArtefactSpec, Results, spec};
@@ -16,6 +17,8 @@ pub(super) const QUEUES: [&str; 4] = ["drop-tail", "RED", "Adaptive RED", "CoDel
 const SEEDS: &str = "Means over the seeds with 95 % intervals.";
 
 pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
+    spec("figure 1.1", "share of headers over the size of packets", &[], formulas::headers),
+    spec("figure 1.2", "window over the round trip for a rate", &[], formulas::windows),
     spec("figure 4.4", "one packet size, 50 flows, windows of 1 s", &[ALIKE], |r| {
         of_one_size(r, "50", 1.0)
     }),

@@ -3,11 +3,13 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `figures.rs` | figures and tables |
+//! | `figures.rs` | figures and tables of the runs |
+//! | `formulas.rs` | figures 1.1 and 1.2, which need no run |
 //! | `claims.rs` | claims of the thesis |
 
 mod claims;
 mod figures;
+mod formulas;
 #[cfg(test)]
 mod tests;
 

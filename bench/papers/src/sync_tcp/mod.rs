@@ -5,11 +5,13 @@
 //! |---|---|
 //! | `curves.rs` | distributions of response times of a set of runs |
 //! | `detection.rs` | figure 2 from a traced sender: its numbers and claims |
+//! | `model.rs` | figures 4 and 5 from the model of web traffic |
 //! | `claims.rs`, `several.rs` | claims about one bottleneck; about several, drift and mixes |
 
 mod claims;
 mod curves;
 mod detection;
+mod model;
 mod several;
 #[cfg(test)]
 mod tests;
@@ -60,6 +62,8 @@ pub(crate) const PAPER: Paper = Paper {
             &[DETECTION],
             detection::figure,
         ),
+        spec("figure 4", "sizes of responses in the model of web traffic", &[], model::sizes),
+        spec("figure 5", "minimum round trips in this model", &[], model::round_trips),
         spec("figure 6", "response times at 75 % load, one bottleneck", &[ONE], |r| {
             one_bottleneck(r, "75")
         }),
