@@ -49,8 +49,8 @@ pub(crate) struct PathArgs {
     /// Drop packets above a rate instead of queueing them: 10Mbps,burst=100kB.
     #[arg(long, value_name = "RATE,burst=SIZE")]
     policer: Option<String>,
-    /// Treatment of ECN fields: pass, bleach (cleared), remark (ECT(0) becomes ECT(1)), or ce (all
-    /// marked).
+    /// Treatment of ECN fields: pass, bleach (cleared), remark (ECT(0) becomes ECT(1)), ce (all
+    /// marked), or hide (marks of the queue undone).
     #[arg(long, value_name = "HOW")]
     ecn: Option<String>,
     /// Change of the path at a given time: blackout:2s@10s, 'blackout:100ms@5s every 15s',

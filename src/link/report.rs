@@ -21,7 +21,7 @@ pub(super) fn brief(stats: &RelayStats) -> String {
 /// Name of a count, and the function that reads it.
 type Count = (&'static str, fn(&LineStats) -> u64);
 
-const COUNTS: [Count; 18] = [
+const COUNTS: [Count; 19] = [
     ("arrived", |l| l.impairments.arrived),
     ("bursts", |l| l.impairments.bursts),
     ("largest_burst", |l| l.impairments.largest_burst),
@@ -33,6 +33,7 @@ const COUNTS: [Count; 18] = [
     ("bleached", |l| l.impairments.bleached),
     ("remarked", |l| l.impairments.remarked),
     ("ce_set", |l| l.impairments.ce_set),
+    ("hidden", |l| l.impairments.hidden),
     ("reordered", |l| l.impairments.reordered),
     ("displaced", |l| l.impairments.displaced),
     ("held", |l| l.impairments.held),

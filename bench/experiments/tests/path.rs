@@ -246,3 +246,21 @@ fn same_path_and_seed_give_the_same_run() {
     let hash = |seed| transfer(path, "flows:1x1MB", seed).trace_hash;
     assert!(hash(1) == hash(1) && hash(1) != hash(2));
 }
+
+#[test]
+fn hidden_marks_do_not_slow_the_sender_down() {
+    let path = |ecn: &str| {
+        format!("rate = \"10Mbps\"\nrtt = \"40ms\"\nqueue = \"codel\"\necn = \"{ecn}\"")
+    };
+    let [seen, hidden] = ["pass", "hide"].map(|ecn| transfer(&path(ecn), "flows:1x5MB", 1));
+    let link = |outcome: &Outcome| outcome.links["left-right"].clone();
+    let count = |outcome: &Outcome| link(outcome).impairments.map_or(0, |did| did.hidden);
+    assert!(link(&seen).marked > 0 && count(&seen) == 0, "{:?}", link(&seen));
+    // Without a reaction, CoDel marks more and more often, up to every packet.
+    let marked = link(&hidden).marked;
+    assert!(marked > 10 * link(&seen).marked && count(&hidden) == marked, "{:?}", link(&hidden));
+    // Only the drops of the full queue (1,000 packets) slow the sender down.
+    let [seen, hidden] = [seen, hidden].map(|outcome| outcome.groups["transfer"].clone());
+    assert!(seen.lost == 0 && hidden.lost > 0, "{seen:?} {hidden:?}");
+    assert!(seen.loss_reductions > 3 * hidden.loss_reductions, "{seen:?} {hidden:?}");
+}

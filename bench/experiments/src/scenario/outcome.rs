@@ -132,6 +132,9 @@ pub struct ImpairmentOutcome {
     /// Packets whose ECN field was changed to CE by an impairment, not by a queue.
     #[serde(default)]
     pub ce_set: u64,
+    /// Packets whose CE mark was changed to ECT(0) behind the link.
+    #[serde(default)]
+    pub hidden: u64,
     /// Packets that arrived after a packet of the same connection that was sent later, whatever the
     /// reason (RFC 4737 §3).
     pub reordered: u64,
@@ -159,6 +162,7 @@ impl ImpairmentOutcome {
             bleached,
             remarked,
             ce_set,
+            hidden,
             reordered,
             displaced,
             held,
@@ -175,6 +179,7 @@ impl ImpairmentOutcome {
             bleached,
             remarked,
             ce_set,
+            hidden,
             reordered,
             displaced,
             held,

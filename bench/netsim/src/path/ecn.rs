@@ -17,6 +17,9 @@ pub enum EcnField {
     Remark,
     /// ECT(0) and ECT(1) become CE.
     Ce,
+    /// CE becomes ECT(0) behind the link: the exit of a tunnel that ignores the outer header's mark
+    /// (RFC 6040 §3.2), or a receiver that does not report marks.
+    Hide,
 }
 
 impl std::str::FromStr for EcnField {
@@ -28,9 +31,10 @@ impl std::str::FromStr for EcnField {
             "bleach" => Ok(Self::Bleach),
             "remark" => Ok(Self::Remark),
             "ce" => Ok(Self::Ce),
+            "hide" => Ok(Self::Hide),
             _ => Err(Invalid::value(s, "is not a valid treatment of ECN marks").hint(
-                "write pass, bleach (clear the ECN field), remark (change ECT(0) to ECT(1)) \
-                    or ce (mark all packets)",
+                "write pass, bleach (clear the ECN field), remark (change ECT(0) to ECT(1)), \
+                    ce (mark all packets) or hide (undo the marks of the queue)",
             )),
         }
     }

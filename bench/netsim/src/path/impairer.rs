@@ -85,6 +85,8 @@ pub struct ImpairmentCounts {
     pub remarked: u64,
     /// Packets whose ECN field was changed to CE by [`Impairments::ecn`], not by a queue.
     pub ce_set: u64,
+    /// Packets whose CE mark was changed to ECT(0) behind the link.
+    pub hidden: u64,
     /// Packets that arrived after a packet of their flow that was sent later (RFC 4737 §3), because
     /// of jitter or [`Impairments::reorder`].
     pub reordered: u64,
@@ -114,6 +116,7 @@ impl ImpairmentCounts {
             bleached: self.bleached - before.bleached,
             remarked: self.remarked - before.remarked,
             ce_set: self.ce_set - before.ce_set,
+            hidden: self.hidden - before.hidden,
             reordered: self.reordered - before.reordered,
             displaced: self.displaced - before.displaced,
             held: self.held - before.held,
@@ -199,8 +202,8 @@ impl Impairer {
         self.counts.largest_burst = self.counts.largest_burst.max(self.burst);
     }
 
-    /// Returns the ECN field of a packet behind this impairment. `ecn` is the field with which the
-    /// packet came in.
+    /// Returns the ECN field with which a packet enters the queue. `ecn` is the field with which
+    /// the packet came in.
     pub const fn ecn(&mut self, ecn: Option<Ecn>) -> Option<Ecn> {
         let counts = &mut self.counts;
         match (self.spec.ecn, ecn) {
@@ -215,6 +218,18 @@ impl Impairer {
             (EcnField::Ce, Some(Ecn::Ect0 | Ecn::Ect1)) => {
                 counts.ce_set += 1;
                 Some(Ecn::Ce)
+            }
+            (_, ecn) => ecn,
+        }
+    }
+
+    /// Returns the ECN field of a packet behind the link. `ecn` is the field with which the packet
+    /// left the queue.
+    pub const fn ecn_behind(&mut self, ecn: Option<Ecn>) -> Option<Ecn> {
+        match (self.spec.ecn, ecn) {
+            (EcnField::Hide, Some(Ecn::Ce)) => {
+                self.counts.hidden += 1;
+                Some(Ecn::Ect0)
             }
             (_, ecn) => ecn,
         }
@@ -476,11 +491,18 @@ mod tests {
             (EcnField::Bleach, [None; 4], [3, 0, 0]),
             (EcnField::Remark, [None, Some(Ecn::Ect1), Some(Ecn::Ect1), Some(Ecn::Ce)], [0, 1, 0]),
             (EcnField::Ce, [None, Some(Ecn::Ce), Some(Ecn::Ce), Some(Ecn::Ce)], [0, 0, 2]),
+            (EcnField::Hide, all, [0, 0, 0]),
         ] {
             let mut i = impairer(Impairments { ecn, ..Impairments::default() }, 0);
             assert_eq!(all.map(|came| i.ecn(came)), becomes, "{ecn:?}");
             let ImpairmentCounts { bleached, remarked, ce_set, .. } = i.counts();
             assert_eq!([bleached, remarked, ce_set], counts, "{ecn:?}");
+
+            let hides = ecn == EcnField::Hide;
+            let behind = all.map(|left| i.ecn_behind(left));
+            assert_eq!(behind[..3], all[..3], "{ecn:?}");
+            assert_eq!(behind[3], Some(if hides { Ecn::Ect0 } else { Ecn::Ce }), "{ecn:?}");
+            assert_eq!(i.counts().hidden, u64::from(hides), "{ecn:?}");
         }
     }
 

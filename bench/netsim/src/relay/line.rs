@@ -105,7 +105,7 @@ impl Line {
     pub(super) fn behind_link(&mut self, out: Time, mark: bool, sent: Incoming) -> Option<Copies> {
         self.stats.marked += u64::from(mark);
         let Incoming { number, payload, flow, ecn } = sent;
-        let ecn = if mark { Some(Ecn::Ce) } else { ecn };
+        let ecn = self.impairer.ecn_behind(if mark { Some(Ecn::Ce) } else { ecn });
         let packet = Leaving { out, payload, flow, ecn, number };
         self.impairer.leave(packet).map(|departure| self.copies(packet, departure))
     }
@@ -138,7 +138,7 @@ mod tests {
     use fathom_units::Rate;
 
     use super::*;
-    use crate::path::{Impairments, Reorder};
+    use crate::path::{EcnField, Impairments, Reorder};
     use crate::queue::QueueSpec;
 
     const fn ms(millis: u64) -> Time {
@@ -181,6 +181,18 @@ mod tests {
         assert_eq!(line.arrive(ms(0), incoming(972)), Some([None; 2]), "two are there");
         assert_eq!(only(line.arrive(ms(1), incoming(972))).at, ms(23));
         assert_eq!((line.stats().dropped, line.link_stats(ms(1)).unwrap().dropped), (1, 1));
+    }
+
+    #[test]
+    fn relay_line_hides_the_marks_of_its_queue() {
+        for (ecn, arrives) in [(EcnField::Pass, Ecn::Ce), (EcnField::Hide, Ecn::Ect0)] {
+            let impairments = Impairments { ecn, ..Impairments::default() };
+            let mut line = Line::new(DirectedPath { impairments, ..DirectedPath::default() }, 1);
+            let sent = Incoming { ecn: Some(Ecn::Ect0), ..incoming(100) };
+            assert_eq!(only(line.behind_link(ms(5), true, sent)).ecn, Some(arrives));
+            let hidden = u64::from(arrives == Ecn::Ect0);
+            assert_eq!((line.stats().marked, line.stats().impairments.hidden), (1, hidden));
+        }
     }
 
     #[test]
