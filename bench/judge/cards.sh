@@ -32,7 +32,7 @@ league)
 sensitivity) # PROGRAM is examples/broken.rs, which has the broken controllers.
   kept=yes
   for controller in cubic reno ignores-loss never-grows halves-on-every-ack starves-others \
-    believes-a-liar leaks-window leaves-slow-start-late multiplies greedy-beside-others; do
+    believes-a-liar leaks-window leaves-slow-start-late keeps-its-first-share greedy-beside-others; do
     judge quinn "$controller"
   done
   ;;

@@ -23,7 +23,7 @@ pub static BROKEN: &[Algorithm] = &[
     BelievesALiarConfig::ENTRY,
     LEAKS_WINDOW,
     LeavesSlowStartLateConfig::ENTRY,
-    MultipliesConfig::ENTRY,
+    KeepsItsFirstShareConfig::ENTRY,
     GreedyBesideOthersConfig::ENTRY,
 ];
 
@@ -66,7 +66,7 @@ broken! {
     required: Capabilities { one_way: true, ..Capabilities::NONE }
 }
 broken! {LeavesSlowStartLateConfig makes LeavesSlowStartLate, "leaves-slow-start-late": "Reno that ignores the losses of two round trips in slow start"}
-broken! {MultipliesConfig makes Multiplies, "multiplies": "Reno that grows by a fiftieth of its window, and gives back an eighth"}
+broken! {KeepsItsFirstShareConfig makes KeepsItsFirstShare, "keeps-its-first-share": "Reno whose window stays as it is after the first loss"}
 broken! {GreedyBesideOthersConfig makes GreedyBesideOthers, "greedy-beside-others": "Reno that gives back a sixteenth while others share the queue"}
 
 /// Largest window of [`IgnoresLoss`] in datagrams: several times what any path of a test holds. A
@@ -176,24 +176,20 @@ impl WindowRule for LeavesSlowStartLate {
     }
 }
 
-/// Share of its window that [`Multiplies`] adds in a round trip.
-pub const GROWTH: Ratio = Ratio::new(1, 50);
-/// Fraction of the window of [`Multiplies`] that remains after a loss.
-pub const KEPT: Ratio = Ratio::new(7, 8);
-
-/// A rule with multiplicative increase and multiplicative decrease, under which the shares of
-/// synchronised flows stay as unequal as they are (Chiu and Jain, 1989).
+/// A rule whose window neither grows nor shrinks after the end of slow start, so that the first
+/// flow of a path keeps the share that it found.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Multiplies;
+pub struct KeepsItsFirstShare;
 
-impl WindowRule for Multiplies {
+impl WindowRule for KeepsItsFirstShare {
     fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, acked: u64) {
-        let left = window.grow_slow_start(acked);
-        window.grow_proportional(GROWTH, left);
+        window.grow_slow_start(acked);
     }
 
-    fn kept(&self, _window: &Aimd) -> Ratio {
-        KEPT
+    fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
+        if window.in_slow_start() {
+            window.on_congestion_event(event, self.kept(window));
+        }
     }
 }
 
