@@ -1,6 +1,6 @@
 //! All verdicts as data, and their derivation from the results of runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_cc::Invalid;
 use fathom_experiments::measures::{MOST_LEFT_OUT, unseeded_note};
@@ -134,6 +134,9 @@ pub struct JudgedCheck {
     pub reference: Option<String>,
     /// Mean over seeds with its intervals; `None` if the runs have no value.
     pub value: Option<Value>,
+    /// Number of seeds. `value` has fewer if several seeds gave the same runs.
+    #[serde(default)]
+    pub seeds: u64,
     /// Name of the threshold.
     pub threshold: String,
     /// Verdict.
@@ -350,7 +353,9 @@ impl Judge<'_> {
             let complete =
                 settings.stages().iter().rev().find(|seeds| without.iter().all(|n| n > seeds));
             let seeds = complete.copied().unwrap_or(base);
-            point.subject.retain(|seed, _| *seed <= seeds);
+            for outcomes in point.references.values_mut().chain([&mut point.subject]) {
+                outcomes.retain(|seed, _| *seed <= seeds);
+            }
             // If a reference itself is judged, compare it with itself, too.
             if settings.against.contains(&settings.controller) {
                 point.references.insert(settings.controller.clone(), point.subject.clone());
@@ -420,6 +425,7 @@ impl Judge<'_> {
             relation: check.relation,
             reference,
             value,
+            seeds: point.subject.len() as u64,
             threshold: check.threshold.clone(),
             verdict,
             note,
@@ -427,7 +433,8 @@ impl Judge<'_> {
     }
 
     /// Returns the value of a check over the seeds of a point, compared with a reference if one is
-    /// given. Returns `None` if a run has no value.
+    /// given. Seeds that gave the same runs count once, because they are no repetitions. Returns
+    /// `None` if a run has no value.
     fn value(
         &self,
         check: &Check,
@@ -435,10 +442,12 @@ impl Judge<'_> {
         point: &Point<'_>,
         reference: Option<&Outcomes<'_>>,
     ) -> Option<Value> {
-        let compared = |(seed, outcome): (&u64, &&Outcome)| {
-            let own = quantity.of(outcome)?;
-            let Some(reference) = reference else { return Some(own) };
-            let other = quantity.of(reference.get(seed)?)?;
+        let compared = |(own, other): &(&Outcome, Option<&Outcome>)| {
+            let own = quantity.of(own)?;
+            if reference.is_none() {
+                return Some(own);
+            }
+            let other = quantity.of((*other)?)?;
             match check.relation {
                 Relation::MoreThanReference => Some(own - other),
                 // The ratio of two equal values, including two zeros, is 100%.
@@ -446,7 +455,16 @@ impl Judge<'_> {
                 _ => Some((100.0 * own / other).min(LARGEST_RATIO)),
             }
         };
-        let values: Option<Vec<f64>> = point.subject.iter().map(compared).collect();
+        let mut known = BTreeSet::new();
+        let pairs: Vec<(&Outcome, Option<&Outcome>)> = point
+            .subject
+            .iter()
+            .map(|(seed, own)| (*own, reference.and_then(|of| of.get(seed).copied())))
+            .collect();
+        let different = pairs.iter().filter(|(own, other)| {
+            known.insert((own.trace_hash.as_str(), other.map(|other| other.trace_hash.as_str())))
+        });
+        let values: Option<Vec<f64>> = different.map(compared).collect();
         let checks = self.plan.looks();
         match check.relation {
             Relation::PercentOfReference => Value::of_ratios(&values?, checks),
@@ -527,7 +545,12 @@ impl Scorecard {
         let threshold =
             self.thresholds.get(&check.threshold).map(Threshold::text).unwrap_or_default();
         let seeds = match (&check.value, check.verdict) {
-            (Some(value), Verdict::NotDecided) => format!(" ({} seeds)", value.n),
+            (Some(value), Verdict::NotDecided) if value.n as u64 == check.seeds => {
+                format!(" ({} seeds)", value.n)
+            }
+            (Some(value), Verdict::NotDecided) => {
+                format!(" ({} seeds, of which {} gave different runs)", check.seeds, value.n)
+            }
             _ => String::new(),
         };
         check.note.clone().unwrap_or_else(|| format!("{}{seeds}; {threshold}", check.value_text()))
@@ -556,14 +579,28 @@ impl Scorecard {
     pub fn undecided_must(&self) -> Option<String> {
         let open =
             |c: &&JudgedCriterion| c.strength == Strength::Must && c.verdict == Verdict::NotDecided;
-        let sections: Vec<&str> = self.criteria.iter().filter(open).map(|c| &*c.section).collect();
-        (!sections.is_empty()).then(|| {
-            format!(
-                "Undecided MUST criteria of RFC 9743: {}. To decide them, judge with more \
-                 --seeds.",
-                sections.join(", ")
-            )
-        })
+        let seeds_help = |c: &&JudgedCriterion| {
+            c.tests.iter().flat_map(|test| &test.checks).any(JudgedCheck::is_close)
+        };
+        let (helped, others): (Vec<_>, Vec<_>) =
+            self.criteria.iter().filter(open).partition(seeds_help);
+        let sections =
+            |of: &[&JudgedCriterion]| of.iter().map(|c| &*c.section).collect::<Vec<_>>().join(", ");
+        let mut sentences = Vec::new();
+        if !helped.is_empty() {
+            sentences.push(format!(
+                "Undecided MUST criteria of RFC 9743: {}. To decide them, judge with more --seeds.",
+                sections(&helped)
+            ));
+        }
+        if !others.is_empty() {
+            sentences.push(format!(
+                "MUST criteria of RFC 9743 that more --seeds do not decide: {}. Their undecided \
+                 checks say why.",
+                sections(&others)
+            ));
+        }
+        (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
     /// Returns a sentence that names the controllers that draw random numbers without a seed;
@@ -613,8 +650,12 @@ impl Scorecard {
 impl JudgedCheck {
     /// Returns whether the check has `seeds` seeds, and more may decide it.
     pub(crate) fn needs_seeds(&self, seeds: u64) -> bool {
-        let complete = self.value.as_ref().is_some_and(|value| value.n as u64 == seeds);
-        self.verdict == Verdict::NotDecided && self.note.is_none() && complete
+        self.is_close() && self.value.is_some() && self.seeds == seeds
+    }
+
+    /// Returns whether the check is undecided only because its interval is too wide.
+    fn is_close(&self) -> bool {
+        self.verdict == Verdict::NotDecided && self.note.is_none()
     }
 
     fn reference_text(&self) -> &str {

@@ -191,6 +191,57 @@ fn seeds_that_give_the_same_run_decide_nothing() {
     }
 }
 
+/// Returns the scorecard of 5.1.5 in which the seeds 2 and 3 gave the same runs. The values of the
+/// controller are so different that nothing is decided.
+fn two_equal_seeds() -> Scorecard {
+    let plan = plan(Depth::Quick, &["5.1.5"]);
+    let result = |run: &fathom_experiments::study::StudyRun| {
+        let seed = run.seed.min(2);
+        let mean_ms = if run.key["controller"] == "vegas" { 50.0 * seed as f64 } else { 75.0 };
+        let times = Distribution { count: 100, mean_ms, ..Latencies::default().distribution() };
+        let group = GroupOutcome { responses: 100, times: Some(times), ..GroupOutcome::default() };
+        let names = run.scenario.traffic.iter().map(|traffic| traffic.name.clone());
+        let groups = names.map(|name| (name, group.clone())).collect();
+        let outcome = Outcome {
+            seconds: 120.0,
+            counted_seconds: 110.0,
+            groups,
+            trace_hash: format!("{}{seed}", run.key["controller"]),
+            ..Outcome::default()
+        };
+        StudyRunResult {
+            key: run.key.clone(),
+            seed: run.seed,
+            fingerprint: run.fingerprint.clone(),
+            outcome,
+        }
+    };
+    let results: Vec<StudyRunResult> = plan.runs.iter().map(result).collect();
+    scorecard(&plan, &results, &BTreeMap::new())
+}
+
+#[test]
+fn equal_runs_of_two_seeds_count_once() {
+    let card = two_equal_seeds();
+    let checks = card.criteria.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks);
+    let times: Vec<_> = checks.filter(|check| check.measure.contains("response time")).collect();
+    assert!(!times.is_empty());
+    for check in times {
+        let seeds = check.value.map(|value| value.n);
+        assert_eq!((check.seeds, seeds, check.verdict), (3, Some(2), Verdict::NotDecided));
+    }
+    let text = report::text(&card, None);
+    assert!(text.contains("(3 seeds, of which 2 gave different runs)"), "{text}");
+}
+
+#[test]
+fn more_seeds_are_advised_only_where_they_can_decide() {
+    let close = two_equal_seeds().undecided_must().expect("5.1.5 is undecided");
+    assert!(close.contains("5.1.5. To decide them, judge with more --seeds."), "{close}");
+    let nothing = short_flows((0, 3, 37), (0, 40, 0)).undecided_must().expect("undecided");
+    assert!(nothing.contains("that more --seeds do not decide: 5.1.5."), "{nothing}");
+}
+
 /// Every test has a random element in its path or workload, because many controllers and stacks
 /// use no random numbers. quiche is such a stack.
 #[test]

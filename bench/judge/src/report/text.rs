@@ -29,8 +29,18 @@ pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
     }
     lines.push(String::new());
     let unseeded = card.unseeded().map(|note| format!("NOTE: {note}"));
-    for line in
-        card.status().iter().chain(&unseeded).map(String::as_str).chain([card.profile.note()])
+    let intervals = format!(
+        "Values are means over the seeds with 95 % intervals. A check passes if this interval is \
+         within the threshold, and fails if the wider interval of {} is outside.",
+        card.failing_text()
+    );
+    for line in card
+        .status()
+        .iter()
+        .chain(&unseeded)
+        .chain([&intervals])
+        .map(String::as_str)
+        .chain([card.profile.note()])
     {
         lines.extend(wrapped(line, WIDTH));
     }
