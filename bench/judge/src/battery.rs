@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_cc::Invalid;
 use fathom_metrics::Bounds;
+use fathom_netsim::hash::StableHash;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::Quantity;
@@ -305,6 +306,17 @@ impl Criterion {
 }
 
 impl Test {
+    /// Returns a hash of everything in the test that results depend on: scenario, axes and checks.
+    pub(crate) fn fingerprint(&self) -> String {
+        let tables = [&self.sweep, &self.full_sweep, &self.scenario];
+        let mut hash = StableHash::default();
+        for text in tables.map(toml::Table::to_string).iter().chain([&format!("{:?}", self.checks)])
+        {
+            text.bytes().for_each(|byte| hash.add(u64::from(byte)));
+        }
+        format!("{:016x}", hash.value())
+    }
+
     /// Returns whether any check compares with the references.
     pub(crate) fn is_relative(&self) -> bool {
         self.checks.iter().any(|check| check.relation != Relation::Absolute)

@@ -112,6 +112,9 @@ pub struct JudgedTest {
     pub name: String,
     /// Description of the scenario.
     pub says: String,
+    /// Hash of the scenario, its axes and the checks; empty in scorecards of older versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fingerprint: String,
     /// Verdict.
     pub verdict: Verdict,
     /// Checks, one for each threshold and combination of the sweep.
@@ -309,6 +312,7 @@ impl Judge<'_> {
         JudgedTest {
             name: test.name.clone(),
             says: test.says.clone(),
+            fingerprint: test.fingerprint(),
             verdict: Verdict::worst(checks.iter().map(|check| check.verdict)),
             checks,
         }
@@ -529,7 +533,18 @@ impl Scorecard {
             let says: Vec<_> = c.tests.iter().map(|test| &test.says).collect();
             (&c.asks, says)
         });
-        if judged.eq(asked) { Ok(()) } else { stale("a criterion or test") }
+        if !judged.eq(asked) {
+            return stale("a criterion or test");
+        }
+        let pairs = self.criteria.iter().zip(&battery.criteria);
+        let mut tests = pairs.flat_map(|(judged, asked)| judged.tests.iter().zip(&asked.tests));
+        let changed = tests.find(|(judged, asked)| {
+            !judged.fingerprint.is_empty() && judged.fingerprint != asked.fingerprint()
+        });
+        match changed {
+            None => Ok(()),
+            Some((_, test)) => stale(&format!("the scenario of the test {}", test.name)),
+        }
     }
 
     /// Adds the result of [`cpu_per_ack`](crate::cpu_per_ack).

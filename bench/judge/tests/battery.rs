@@ -235,6 +235,18 @@ fn equal_runs_of_two_seeds_count_once() {
 }
 
 #[test]
+fn scorecard_of_a_changed_scenario_is_stale() {
+    let mut card = scorecard(&plan(Depth::Quick, &[]), &[], &BTreeMap::new());
+    card.check_battery().expect("made now");
+    let tests = card.criteria.iter_mut().flat_map(|criterion| &mut criterion.tests);
+    let test = tests.last().expect("a test");
+    test.fingerprint = "00".to_owned();
+    let name = test.name.clone();
+    let error = card.check_battery().expect_err("another scenario").to_string();
+    assert!(error.contains(&name) && error.contains("scenario"), "{error}");
+}
+
+#[test]
 fn more_seeds_are_advised_only_where_they_can_decide() {
     let close = two_equal_seeds().undecided_must().expect("5.1.5 is undecided");
     assert!(close.contains("5.1.5. To decide them, judge with more --seeds."), "{close}");
