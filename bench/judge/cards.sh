@@ -23,7 +23,7 @@ kept=no
 case $list in
 league)
   kept=yes
-  for own in reno cubic sync dca vegas dual sdc highspeed gentle ledbat ledbat-pp copa dctcp plumb \
+  for own in plumb reno cubic sync dca vegas dual sdc highspeed gentle ledbat ledbat-pp copa dctcp \
     packet-size; do judge quinn "$own"; done
   for native in cubic new-reno bbr; do judge quinn "native:$native"; done
   for native in cubic new-reno bbr3; do judge noq "native:$native"; done
