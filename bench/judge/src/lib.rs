@@ -14,7 +14,8 @@
 //! | `value.rs` | means over seeds with their intervals |
 //! | `verdict.rs` | comparison of an interval with a threshold |
 //! | `cpu.rs` | CPU time per ACK frame, compared with the reference's |
-//! | `scorecard.rs` | all verdicts as data, and how they follow from results |
+//! | `derivation.rs` | how the verdicts follow from results |
+//! | `scorecard.rs` | all verdicts as data |
 //! | `changes.rs` | checks that became better or worse between two scorecards |
 //! | `league.rs` | several scorecards as one table |
 //! | `report/` | a scorecard for a terminal, as HTML and as JUnit XML |
@@ -25,6 +26,7 @@
 mod battery;
 mod changes;
 mod cpu;
+mod derivation;
 mod league;
 mod measure;
 mod plan;
@@ -40,11 +42,12 @@ pub use battery::{
 };
 pub use changes::{Change, Direction, changes, check_baseline};
 pub use cpu::{CpuPerAck, cpu_per_ack};
+pub use derivation::scorecard;
 pub use league::{League, LeagueError};
 pub use plan::{Depth, JudgePlan, Settings};
 pub use profile::Profile;
 pub use scorecard::{
-    Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, ScorecardError, scorecard,
+    Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, ScorecardError,
 };
 pub use value::Value;
 pub use verdict::Verdict;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fathom_judge::{League, Scorecard};
+use fathom_judge::{JudgedTest, League, Scorecard, Strength, report};
 
 fn path(relative: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(relative)
@@ -64,4 +64,46 @@ fn rmcat_shows_the_stored_scorecards() {
     let page = std::fs::read_to_string(path("docs/rmcat.md")).expect("the page");
     let (text, _) = page.split_once(RMCAT).expect("the start of the generated part");
     is_page("docs/rmcat.md", &format!("{text}{RMCAT}{}", league("rmcat").markdown("fathom")));
+}
+
+/// Start and end of the generated part of docs/plumb.md.
+const ANSWERS: (&str, &str) =
+    ("<!-- answers, written by make league -->\n\n", "<!-- end of answers -->");
+
+/// Returns the answers to the questions of RFC 9743: a row per test, with its worst check.
+fn answers(card: &Scorecard) -> String {
+    let worst = |test: &JudgedTest| {
+        let check = test.checks.iter().max_by_key(|check| check.verdict).expect("a check");
+        let at = check.at_text();
+        let at = if at.is_empty() { at } else { format!(" ({at})") };
+        format!("{}{at}: {}", check.measure, card.finding(check)).replace('|', "\\|")
+    };
+    let mut text = format!(
+        "{}.\n\n| test | verdict | value and threshold |\n|---|---|---|\n",
+        report::answer(card)
+    );
+    for criterion in card.criteria.iter().filter(|criterion| !criterion.tests.is_empty()) {
+        let strength = match criterion.strength {
+            Strength::Consider => String::new(),
+            strength => format!(" ({})", strength.word()),
+        };
+        text += &format!(
+            "| **{} {}**{strength} | | {} |\n",
+            criterion.section, criterion.title, criterion.asks
+        );
+        for test in &criterion.tests {
+            text += &format!("| {} | {} | {} |\n", test.says, test.verdict.text(), worst(test));
+        }
+    }
+    text + "\n"
+}
+
+#[test]
+#[ignore = "needs the scorecards of make league"]
+fn plumb_page_answers_the_questions_of_the_stored_scorecard() {
+    let page = std::fs::read_to_string(path("docs/plumb.md")).expect("the page");
+    let (before, rest) = page.split_once(ANSWERS.0).expect("the start of the generated part");
+    let (_, after) = rest.split_once(ANSWERS.1).expect("its end");
+    let answers = answers(&card("league", "quinn-plumb"));
+    is_page("docs/plumb.md", &format!("{before}{}{answers}{}{after}", ANSWERS.0, ANSWERS.1));
 }

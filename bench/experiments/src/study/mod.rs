@@ -4,7 +4,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `read.rs` | reads a study from TOML: axes, combinations, skips |
+//! | `read.rs` | reads a study from TOML |
+//! | `axes.rs` | axes of a study, their combinations, and skipped combinations |
 //! | `substitute.rs` | `$axis` and `$axis.field` in the strings of a scenario template |
 //! | `study_run.rs` | runs: scale, seed, fingerprint, parts |
 //! | `own_code.rs` | the program's hash in the fingerprint of runs with user-defined controllers |
@@ -19,6 +20,7 @@
 //! | `report/` | the answer in sentences, an HTML page, one row per run, and JSON |
 //! | `shipped.rs` | studies that are built into the program |
 
+mod axes;
 mod estimate;
 mod executor;
 mod explain;

@@ -7,4 +7,4 @@ mod text;
 
 pub use html::html;
 pub use junit::junit;
-pub use text::text;
+pub use text::{answer, text};

@@ -90,7 +90,7 @@ fn since_baseline(changes: &[Change]) -> Vec<String> {
 }
 
 /// Summarises the result in a sentence.
-pub(super) fn answer(card: &Scorecard) -> String {
+pub fn answer(card: &Scorecard) -> String {
     let counts = card.counts;
     format!(
         "{} on {}: {} criteria passed, {} failed, {} not decided, {} not applicable ({}, {}, against {}{}{})",
