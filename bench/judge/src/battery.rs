@@ -133,6 +133,15 @@ pub enum Relation {
 }
 
 impl Relation {
+    /// Returns the name in TOML.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Absolute => "absolute",
+            Self::PercentOfReference => "percent-of-reference",
+            Self::MoreThanReference => "more-than-reference",
+        }
+    }
+
     /// Returns the bounds of a value. Measures and their ratios are never negative, but differences
     /// can be.
     pub(crate) fn bounds(self) -> Bounds {
@@ -306,13 +315,20 @@ impl Criterion {
 }
 
 impl Test {
-    /// Returns a hash of everything in the test that results depend on: scenario, axes and checks.
+    /// Returns a hash of the test as written: scenario, axes and checks. What the scenario names,
+    /// such as a path, is not part of it.
     pub(crate) fn fingerprint(&self) -> String {
         let tables = [&self.sweep, &self.full_sweep, &self.scenario];
+        let checks = self.checks.iter().flat_map(|check| {
+            let Check { threshold, measure, of, beside, relation } = check;
+            let beside = beside.clone().unwrap_or_default();
+            [threshold.clone(), measure.clone(), of.clone(), beside, relation.name().to_owned()]
+        });
         let mut hash = StableHash::default();
-        for text in tables.map(toml::Table::to_string).iter().chain([&format!("{:?}", self.checks)])
-        {
-            text.bytes().for_each(|byte| hash.add(u64::from(byte)));
+        for part in tables.map(toml::Table::to_string).into_iter().chain(checks) {
+            // The length separates the parts.
+            hash.add(part.len() as u64);
+            part.bytes().for_each(|byte| hash.add(u64::from(byte)));
         }
         format!("{:016x}", hash.value())
     }
@@ -349,4 +365,22 @@ pub(crate) fn test_name(section: &str, test: &Test) -> String {
 /// Returns the sort key of a section: 5.1.2 comes before 5.1.10.
 fn order(section: &str) -> Vec<u32> {
     section.split('.').map(|part| part.parse().unwrap_or(u32::MAX)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The two sweeps give the same text together, but not the same runs of a quick battery.
+    #[test]
+    fn fingerprint_of_a_test_changes_with_the_place_of_an_axis() {
+        let test = |sweep: &str| -> Test {
+            toml::from_str(&format!("name = 'a'\nsays = 'b'\ncheck = []\n[scenario]\n{sweep}\n"))
+                .expect("a test")
+        };
+        let [quick, full] = ["[sweep]\nbuffer = [1]", "[full-sweep]\nbuffer = [1]"].map(test);
+        assert_ne!(quick.fingerprint(), full.fingerprint());
+        assert_eq!(quick.fingerprint(), test("[sweep]\nbuffer = [1]").fingerprint());
+        assert_ne!(quick.fingerprint(), test("[sweep]\nbuffer = [2]").fingerprint());
+    }
 }

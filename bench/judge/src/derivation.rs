@@ -294,7 +294,7 @@ impl Judge<'_> {
             relation: check.relation,
             reference,
             value,
-            seeds: point.subject.len() as u64,
+            seeds: Some(point.subject.len() as u64),
             threshold: check.threshold.clone(),
             verdict,
             note,

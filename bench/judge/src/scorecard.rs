@@ -131,9 +131,10 @@ pub struct JudgedCheck {
     pub reference: Option<String>,
     /// Mean over seeds with its intervals; `None` if the runs have no value.
     pub value: Option<Value>,
-    /// Number of seeds. `value` has fewer if several seeds gave the same runs.
-    #[serde(default)]
-    pub seeds: u64,
+    /// Number of seeds. `value` has fewer if several seeds gave the same runs. `None` in scorecards
+    /// of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeds: Option<u64>,
     /// Name of the threshold.
     pub threshold: String,
     /// Verdict.
@@ -226,12 +227,12 @@ impl Scorecard {
         let threshold =
             self.thresholds.get(&check.threshold).map(Threshold::text).unwrap_or_default();
         let seeds = match (&check.value, check.verdict) {
-            (Some(value), Verdict::NotDecided) if value.n as u64 == check.seeds => {
-                format!(" ({} seeds)", value.n)
-            }
-            (Some(value), Verdict::NotDecided) => {
-                format!(" ({} seeds, of which {} gave different runs)", check.seeds, value.n)
-            }
+            (Some(value), Verdict::NotDecided) => match check.seeds {
+                Some(seeds) if seeds != value.n as u64 => {
+                    format!(" ({seeds} seeds, of which {} gave different runs)", value.n)
+                }
+                _ => format!(" ({} seeds)", value.n),
+            },
             _ => String::new(),
         };
         check.note.clone().unwrap_or_else(|| format!("{}{seeds}; {threshold}", check.value_text()))
@@ -261,7 +262,8 @@ impl Scorecard {
         let open =
             |c: &&JudgedCriterion| c.strength == Strength::Must && c.verdict == Verdict::NotDecided;
         let seeds_help = |c: &&JudgedCriterion| {
-            c.tests.iter().flat_map(|test| &test.checks).any(JudgedCheck::is_close)
+            let checks = c.tests.iter().flat_map(|test| &test.checks);
+            checks.filter(|check| check.verdict == Verdict::NotDecided).all(JudgedCheck::is_close)
         };
         let (helped, others): (Vec<_>, Vec<_>) =
             self.criteria.iter().filter(open).partition(seeds_help);
@@ -276,8 +278,8 @@ impl Scorecard {
         }
         if !others.is_empty() {
             sentences.push(format!(
-                "MUST criteria of RFC 9743 that more --seeds do not decide: {}. Their undecided \
-                 checks say why.",
+                "Undecided MUST criteria of RFC 9743 that need more than --seeds: {}. Their \
+                 undecided checks say what.",
                 sections(&others)
             ));
         }
@@ -331,7 +333,7 @@ impl Scorecard {
 impl JudgedCheck {
     /// Returns whether the check has `seeds` seeds, and more may decide it.
     pub(crate) fn needs_seeds(&self, seeds: u64) -> bool {
-        self.is_close() && self.value.is_some() && self.seeds == seeds
+        self.is_close() && self.value.is_some() && self.seeds == Some(seeds)
     }
 
     /// Returns whether the check is undecided only because its interval is too wide.
