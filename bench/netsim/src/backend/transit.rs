@@ -120,15 +120,17 @@ impl Core {
         let InTransit { packet, since, .. } = found?;
         overtaken.into_iter().for_each(|in_transit| self.lost(in_transit, kind));
         let p = &mut self.net.packets[packet as usize];
-        let mark = meta.ecn == Some(EcnCodepoint::Ce) && p.ecn != Some(Ecn::Ce);
-        if mark {
-            p.ecn = Some(Ecn::Ce);
+        let (wire, mark) = (p.wire, meta.ecn == Some(EcnCodepoint::Ce) && p.ecn != Some(Ecn::Ce));
+        match kind {
+            HopKind::Link { link, .. } if mark => self.net.mark(packet, link),
+            _ if mark => p.ecn = Some(Ecn::Ce),
+            _ => {}
         }
         match kind {
             HopKind::Ingress => self.set_off(packet),
             HopKind::Egress { socket } => return self.deliver_to_stack(packet, socket),
             HopKind::Link { link, delay } => {
-                let (wire, out) = (p.wire, self.now);
+                let out = self.now;
                 let arrived = (since + delay).min(out);
                 self.net.links[usize::from(link.0)].record_external(
                     arrived,

@@ -17,8 +17,9 @@ pub enum EcnField {
     Remark,
     /// ECT(0) and ECT(1) become CE.
     Ce,
-    /// CE becomes ECT(0) behind the link: the exit of a tunnel that ignores the outer header's mark
-    /// (RFC 6040 §3.2), or a receiver that does not report marks.
+    /// Marks of the queue disappear behind the link: the exit of a tunnel that ignores the outer
+    /// header's mark (RFC 6040 §3.2), or a receiver that does not report marks. Marks with which
+    /// packets came in stay.
     Hide,
 }
 

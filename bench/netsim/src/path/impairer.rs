@@ -85,7 +85,7 @@ pub struct ImpairmentCounts {
     pub remarked: u64,
     /// Packets whose ECN field was changed to CE by [`Impairments::ecn`], not by a queue.
     pub ce_set: u64,
-    /// Packets whose CE mark was changed to ECT(0) behind the link.
+    /// Packets that the queue marked, and whose mark [`EcnField::Hide`] undid.
     pub hidden: u64,
     /// Packets that arrived after a packet of their flow that was sent later (RFC 4737 §3), because
     /// of jitter or [`Impairments::reorder`].
@@ -223,15 +223,15 @@ impl Impairer {
         }
     }
 
-    /// Returns the ECN field of a packet behind the link. `ecn` is the field with which the packet
-    /// left the queue.
-    pub const fn ecn_behind(&mut self, ecn: Option<Ecn>) -> Option<Ecn> {
-        match (self.spec.ecn, ecn) {
-            (EcnField::Hide, Some(Ecn::Ce)) => {
+    /// Returns the ECN field behind the link of a packet that the queue has marked. `ecn` is the
+    /// field with which the packet entered the queue.
+    pub const fn marked(&mut self, ecn: Option<Ecn>) -> Option<Ecn> {
+        match self.spec.ecn {
+            EcnField::Hide => {
                 self.counts.hidden += 1;
-                Some(Ecn::Ect0)
+                ecn
             }
-            (_, ecn) => ecn,
+            _ => Some(Ecn::Ce),
         }
     }
 
@@ -499,10 +499,10 @@ mod tests {
             assert_eq!([bleached, remarked, ce_set], counts, "{ecn:?}");
 
             let hides = ecn == EcnField::Hide;
-            let behind = all.map(|left| i.ecn_behind(left));
-            assert_eq!(behind[..3], all[..3], "{ecn:?}");
-            assert_eq!(behind[3], Some(if hides { Ecn::Ect0 } else { Ecn::Ce }), "{ecn:?}");
-            assert_eq!(i.counts().hidden, u64::from(hides), "{ecn:?}");
+            let behind = [Ecn::Ect0, Ecn::Ect1].map(|entered| i.marked(Some(entered)));
+            let seen = if hides { [Ecn::Ect0, Ecn::Ect1] } else { [Ecn::Ce; 2] };
+            assert_eq!(behind, seen.map(Some), "{ecn:?}");
+            assert_eq!(i.counts().hidden, 2 * u64::from(hides), "{ecn:?}");
         }
     }
 

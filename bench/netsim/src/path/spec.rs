@@ -148,7 +148,7 @@ path_options! {
     policer "policer",
     /// Policer from clients to servers.
     up_policer "up-policer",
-    /// Change of ECN fields: `pass`, `bleach`, `remark` or `ce`.
+    /// Change of ECN fields: `pass`, `bleach`, `remark`, `ce` or `hide`.
     ecn "ecn",
     /// Change of ECN fields from clients to servers.
     up_ecn "up-ecn",

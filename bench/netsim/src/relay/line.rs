@@ -105,7 +105,7 @@ impl Line {
     pub(super) fn behind_link(&mut self, out: Time, mark: bool, sent: Incoming) -> Option<Copies> {
         self.stats.marked += u64::from(mark);
         let Incoming { number, payload, flow, ecn } = sent;
-        let ecn = self.impairer.ecn_behind(if mark { Some(Ecn::Ce) } else { ecn });
+        let ecn = if mark { self.impairer.marked(ecn) } else { ecn };
         let packet = Leaving { out, payload, flow, ecn, number };
         self.impairer.leave(packet).map(|departure| self.copies(packet, departure))
     }

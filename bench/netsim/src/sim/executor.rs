@@ -269,9 +269,11 @@ impl Executor {
     }
 
     fn adopt_spawned(&mut self) {
-        let mut spawned = self.sim.0.spawned.lock();
-        self.sim.0.any_spawned.store(false, Ordering::Relaxed);
-        let spawned = std::mem::take(&mut *spawned);
+        let spawned = {
+            let mut spawned = self.sim.0.spawned.lock();
+            self.sim.0.any_spawned.store(false, Ordering::Relaxed);
+            std::mem::take(&mut *spawned)
+        };
         for task in spawned {
             let id = self.free.pop().unwrap_or(self.tasks.len());
             let handle = self.add_to_run_queue(id);
@@ -347,6 +349,7 @@ impl Drop for Executor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::{Agent, Arrived, Wire};
 
     #[test]
     fn sleeps_end_in_order_of_time_and_then_of_creation() {
@@ -398,6 +401,65 @@ mod tests {
         assert_eq!(executor.block_on(late, Time::from_millis(100)), Err(Ended::TimeLimit));
         executor.sim().stop();
         assert_eq!(executor.block_on(never(), Time::from_millis(1)), Err(Ended::Stopped));
+    }
+
+    /// An agent whose timer goes on for ever. At its tenth call, it does something.
+    struct Clock {
+        calls: Arc<AtomicU64>,
+        tenth: Box<dyn FnMut() + Send>,
+    }
+
+    impl Agent for Clock {
+        fn on_packet(&mut self, _: &mut Wire<'_>, _: Arrived<'_>) {}
+        fn on_timer(&mut self, wire: &mut Wire<'_>, timer: u32) {
+            if self.calls.fetch_add(1, Ordering::Relaxed) + 1 == 10 {
+                (self.tenth)();
+            }
+            let next = wire.now() + std::time::Duration::from_millis(1);
+            wire.call_at(next, timer);
+        }
+    }
+
+    /// Starts the clock. Returns its number of calls.
+    fn clock(executor: &Executor, tenth: impl FnMut() + Send + 'static) -> Arc<AtomicU64> {
+        let calls = Arc::<AtomicU64>::default();
+        let agent = Clock { calls: Arc::clone(&calls), tenth: Box::new(tenth) };
+        let agent = executor.sim().add_agent(Box::new(agent));
+        executor.sim().call_agent_at(agent, Time::ZERO, 0);
+        calls
+    }
+
+    #[test]
+    fn agent_without_tasks_can_end_the_run() {
+        let limit = Time::from_millis(1_000);
+        let mut executor = Executor::new();
+        let sim = executor.sim();
+        let calls = clock(&executor, move || sim.stop());
+        assert_eq!((executor.run(limit), calls.load(Ordering::Relaxed)), (Ended::Stopped, 10));
+
+        let mut executor = Executor::new();
+        let flag = Arc::<AtomicBool>::default();
+        executor.interrupt_on(Arc::clone(&flag));
+        let calls = clock(&executor, move || flag.store(true, Ordering::Relaxed));
+        assert_eq!((executor.run(limit), calls.load(Ordering::Relaxed)), (Ended::Interrupted, 10));
+
+        let mut executor = Executor::new();
+        let calls = clock(&executor, || ());
+        assert_eq!(executor.run(Time::from_millis(20)), Ended::TimeLimit);
+        assert_eq!(calls.load(Ordering::Relaxed), 21);
+    }
+
+    #[test]
+    fn task_of_an_agent_is_polled_before_the_next_event() {
+        let mut executor = Executor::new();
+        let at = Arc::new(Mutex::new(Vec::new()));
+        let (sim, log) = (executor.sim(), Arc::clone(&at));
+        clock(&executor, move || {
+            let (task, log) = (sim.clone(), Arc::clone(&log));
+            sim.spawn(async move { log.lock().push(task.time()) });
+        });
+        assert_eq!(executor.run(Time::from_millis(20)), Ended::TimeLimit);
+        assert_eq!(*at.lock(), [Time::from_millis(9)]);
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl Core {
             Verdict::Drop => return net.drop_packet(index),
             Verdict::Forward { out, mark } => {
                 if mark {
-                    net.packets[index as usize].ecn = Some(Ecn::Ce);
+                    net.mark(index, link);
                 }
                 out
             }
@@ -203,8 +203,7 @@ impl Core {
     fn leave_impaired(&mut self, index: u32, link: LinkId, out: Time) {
         let net = &mut self.net;
         let Some(impairer) = &mut net.impairers[usize::from(link.0)] else { return };
-        let p = &mut net.packets[index as usize];
-        p.ecn = impairer.ecn_behind(p.ecn);
+        let p = &net.packets[index as usize];
         let packet =
             Leaving { out, payload: p.payload(), flow: p.flow.into(), ecn: p.ecn, number: index };
         let departure = impairer.leave(packet);

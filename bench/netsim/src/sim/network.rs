@@ -409,6 +409,15 @@ impl Network {
         path.hops.get(p.hop as usize).map_or_else(|| path.tail + last, |hop| hop.delay)
     }
 
+    /// Marks a packet that the queue of a link marks.
+    pub(crate) fn mark(&mut self, index: u32, link: LinkId) {
+        let p = &mut self.packets[index as usize];
+        p.ecn = match &mut self.impairers[usize::from(link.0)] {
+            Some(impairer) => impairer.marked(p.ecn),
+            None => Some(Ecn::Ce),
+        };
+    }
+
     /// Handles a packet dropped by a queue.
     pub(crate) fn drop_packet(&mut self, index: u32) {
         self.stats.dropped += 1;

@@ -5,7 +5,6 @@ use super::core::{Core, Event};
 use super::direction::Direction;
 use super::forward::note;
 use super::network::LinkId;
-use crate::ecn::Ecn;
 use crate::link::Verdict;
 use crate::queue::Queued;
 
@@ -40,10 +39,10 @@ impl Core {
         let Some(sent) = next else { return };
         let (index, out, mark) = (sent.packet.packet, sent.out, sent.mark);
         let net = &mut self.net;
-        let p = &mut net.packets[index as usize];
         if mark {
-            p.ecn = Some(Ecn::Ce);
+            net.mark(index, link);
         }
+        let p = &net.packets[index as usize];
         let verdict = Verdict::Forward { out, mark };
         note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, p.wire);
         self.schedule(out, Event::LinkFree(link));
