@@ -132,7 +132,7 @@ pub struct ImpairmentOutcome {
     /// Packets whose ECN field was changed to CE by an impairment, not by a queue.
     #[serde(default)]
     pub ce_set: u64,
-    /// Packets whose CE mark was changed to ECT(0) behind the link.
+    /// Packets that the queue marked, and whose mark was undone behind the link.
     #[serde(default)]
     pub hidden: u64,
     /// Packets that arrived after a packet of the same connection that was sent later, whatever the

@@ -113,9 +113,13 @@ impl Evidence {
             policed: did().map(|did| did.policed).sum(),
             cut_off: did().map(|did| did.cut_off).sum(),
             dropped: links().map(|link| link.dropped).sum(),
-            marked: (links().map(|link| link.marked).sum::<u64>()
-                + did().map(|did| did.ce_set).sum::<u64>())
-            .saturating_sub(did().map(|did| did.hidden).sum()),
+            marked: links()
+                .map(|link| {
+                    let did = link.impairments.as_ref();
+                    let (set, hidden) = did.map_or((0, 0), |did| (did.ce_set, did.hidden));
+                    link.marked.saturating_sub(hidden) + set
+                })
+                .sum(),
             used_percent: mean(links().map(|link| Some(link.utilisation_percent)))
                 .unwrap_or_default(),
             packet_bytes: mean(limits().map(|of| of.packets.map(|packets| packets.mean_bytes))),
