@@ -86,7 +86,8 @@ pub(crate) fn run(papers: &[Paper], args: &Args) -> Result<(), Failure> {
     } else {
         run_all(work, args)?
     };
-    publish(paper, &wanted, &overrides, &ran, args, text)?;
+    let left_out = left_out.iter().map(ToString::to_string).collect();
+    publish(paper, &wanted, &overrides, (&ran, left_out), args, text)?;
     if failed.is_empty() { Ok(()) } else { Err(Failure::run(failed.join("; "))) }
 }
 
@@ -189,7 +190,7 @@ fn publish(
     paper: &Paper,
     wanted: &[&ArtefactSpec],
     overrides: &Overrides,
-    ran: &[(StudyWork, Vec<StudyRunResult>)],
+    (ran, left_out): (&[(StudyWork, Vec<StudyRunResult>)], Vec<String>),
     args: &Args,
     text: output::Text,
 ) -> Result<(), Failure> {
@@ -201,7 +202,7 @@ fn publish(
         args.store.as_ref().map_or(Ok(()), |folder| {
             let folder = stored_in(folder, args.stack);
             if args.stack.is_some() {
-                return store_record(&folder, paper, &record.verdicts_only());
+                return store_record(&folder, paper, &record.verdicts_only(left_out));
             }
             let record = record.compact();
             store_figures(&folder, paper, &record)?;

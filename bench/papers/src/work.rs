@@ -53,21 +53,22 @@ impl Overrides {
         self.each(wanted).collect()
     }
 
-    /// Returns the studies as [`Overrides::work`] does, but without those that cannot run on the
-    /// requested stack. Also returns the reasons for leaving them out.
+    /// Returns the studies as [`Overrides::work`] does, but without those that run on their own stack
+    /// and not on the requested one. Also returns the reasons for leaving them out.
     ///
     /// # Errors
-    /// Returns the first error if no study is left, or if no stack was requested.
+    /// Returns an error if a study cannot run on its own stack either, or if no study is left.
     pub fn possible(
         &self,
         wanted: &[&ArtefactSpec],
     ) -> Result<(Vec<StudyWork>, Vec<Invalid>), Invalid> {
         let (mut work, mut errors) = (Vec::new(), Vec::new());
-        for study in self.each(wanted) {
-            match study {
-                Ok(study) => work.push(study),
-                Err(e) if self.stack.is_some() => errors.push(e),
-                Err(e) => return Err(e),
+        let own = Self { stack: None, ..*self };
+        for (study, on_its_own) in self.each(wanted).zip(own.each(wanted)) {
+            match (study, on_its_own) {
+                (Ok(study), _) => work.push(study),
+                (Err(e), Ok(_)) => errors.push(e),
+                (Err(_), Err(e)) => return Err(e),
             }
         }
         if work.is_empty() && !errors.is_empty() {
@@ -195,13 +196,17 @@ mod tests {
     #[test]
     fn only_a_requested_stack_leaves_studies_out_and_never_all() {
         let known = PAPERS[0].artefacts[0];
+        // This study compares stacks itself.
+        let compares = ArtefactSpec { studies: &["collapse-stacks"], ..known };
         let unknown = ArtefactSpec { studies: &["no-such-study"], ..known };
         let noq = Overrides { stack: Some(Stack::Noq), ..FULL };
-        let (work, left_out) = noq.possible(&[&unknown, &known]).unwrap();
+        let (work, left_out) = noq.possible(&[&compares, &known]).unwrap();
         assert_eq!((work.len(), left_out.len()), (1, 1));
-        assert!(left_out[0].to_string().contains("no-such-study"), "{}", left_out[0]);
-        assert!(FULL.possible(&[&unknown, &known]).is_err());
-        assert!(noq.possible(&[&unknown]).is_err());
+        assert!(left_out[0].to_string().contains("collapse-stacks"), "{}", left_out[0]);
+        assert!(FULL.possible(&[&compares, &known]).unwrap().1.is_empty());
+        assert!(noq.possible(&[&compares]).is_err());
+        let error = noq.possible(&[&unknown, &known]).unwrap_err().to_string();
+        assert!(error.contains("no-such-study"), "{error}");
     }
 
     #[test]

@@ -122,6 +122,11 @@ fn on_other_stacks(page: &mut String, record: &Record, others: &[Record]) {
             let _ = writeln!(page, "**{}: {}**\n", stacks(other), plain(&caution));
         }
     }
+    for other in others {
+        for reason in &other.left_out {
+            let _ = writeln!(page, "Not run on {}: {}.\n", stacks(other), plain(reason));
+        }
+    }
     let heads: Vec<String> = all().map(stacks).collect();
     let _ =
         writeln!(page, "| claim | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));

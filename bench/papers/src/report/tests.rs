@@ -135,7 +135,7 @@ fn reports_can_be_written_for_inspection() {
 #[test]
 fn page_shows_the_verdicts_on_other_stacks() {
     let record = record();
-    let mut other = record.clone().verdicts_only();
+    let mut other = record.clone().verdicts_only(vec!["study 'a': no".to_owned()]);
     other.command += " --stack noq";
     other.studies.iter_mut().for_each(|study| study.stacks = vec!["noq".to_owned()]);
     other.report.claims[0].verdict = Verdict::NotHeld;
@@ -144,6 +144,7 @@ fn page_shows_the_verdicts_on_other_stacks() {
     let page = markdown(&record, std::slice::from_ref(&other));
     let part = page.split_once("## The claims on other stacks").expect("the section").1;
     assert!(part.contains(&format!("\n{}\n", other.command)), "{part}");
+    assert!(part.contains("Not run on noq: study 'a': no."), "{part}");
     let rows: Vec<&str> = part.lines().filter(|line| line.ends_with(" |")).collect();
     assert_eq!(rows.len(), 1 + record.report.claims.len());
     assert!(rows[0].ends_with("| noq |") && rows[1].ends_with("| ✗ not held |"), "{part}");
