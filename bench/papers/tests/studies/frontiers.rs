@@ -59,10 +59,10 @@ const RADIO: Stored = Stored {
     checked: ("path", "lte"),
 };
 
-/// Returns the percentages of the standard's values with the same seed.
-fn of_standard(rows: &[Row], controller: &str, column: &str) -> Estimate {
-    let standard = by_seed(rows, &[("controller", STANDARD)], column);
-    let own = by_seed(rows, &[("controller", controller)], column);
+/// Returns the percentages of the standard's values with the same seed, in the rows with this key.
+fn of_standard(rows: &[Row], key: &[(&str, &str)], controller: &str, column: &str) -> Estimate {
+    let of = |controller| by_seed(rows, &[key, &[("controller", controller)]].concat(), column);
+    let (standard, own) = (of(STANDARD), of(controller));
     let ratios: Vec<f64> = own.iter().map(|(seed, value)| 100.0 * value / standard[seed]).collect();
     Estimate::of(&ratios).expect("seeds")
 }
@@ -91,8 +91,8 @@ fn web() -> String {
         let (least, path) = least_used(&bulk, &name);
         let key = [("controller", &*name)];
         let cells = [
-            format!("{:.0}", of_standard(&web, &name, "mean_ms")),
-            format!("{:.0}", of_standard(&web, &name, "p95_ms")),
+            format!("{:.0}", of_standard(&web, &[], &name, "mean_ms")),
+            format!("{:.0}", of_standard(&web, &[], &name, "p95_ms")),
             cell(&web, &key, "drops_percent", 2),
             format!("{:.0}", used(&bulk, &name).mean),
             format!("{least:.0} ({path})"),
@@ -115,18 +115,14 @@ fn radio() -> String {
     let rows = RADIO.rows();
     let body = values(&rows, "controller").into_iter().map(|name| {
         let cells = ["wifi", "lte"].map(|path| {
-            let key = [("path", path), ("controller", &*name)];
-            [cell(&rows, &key, "mbps", 1), cell(&rows, &key, "queue_packets", 0)]
+            let key = [("path", path)];
+            let of = |column| of_standard(&rows, &key, &name, column);
+            [format!("{:.0}", of("mbps")), format!("{:.0}", of("queue_packets"))]
         });
         named(name, cells.into_iter().flatten())
     });
-    let head = [
-        "Wi-Fi: rate (Mbps)",
-        "Wi-Fi: queue (packets)",
-        "LTE: rate (Mbps)",
-        "LTE: queue (packets)",
-    ];
-    table(named("", head.map(str::to_owned)), body)
+    let head = ["Wi-Fi: rate", "Wi-Fi: queue", "LTE: rate", "LTE: queue"];
+    table(named("% of CUBIC's", head.map(str::to_owned)), body)
 }
 
 /// Returns a figure with a point per controller; the targets of plumb are one curve. `at` returns
@@ -152,21 +148,19 @@ fn web_figure() -> String {
     let (web, bulk) = (WEB.rows(), BULK.rows());
     points(
         Axis::linear("link used by one long flow (%)"),
-        Axis::linear("mean web response time (% of CUBIC's)"),
+        Axis::logarithmic("mean web response time (% of CUBIC's)"),
         &values(&web, "controller"),
-        |name| (used(&bulk, name).mean, of_standard(&web, name, "mean_ms").mean),
+        |name| (used(&bulk, name).mean, of_standard(&web, &[], name, "mean_ms").mean),
     )
 }
 
 fn radio_figure(path: &str) -> String {
     let rows = RADIO.rows();
-    let mean = |name: &str, column| {
-        estimate(&rows, &[("path", path), ("controller", name)], column).expect("runs").mean
-    };
+    let of = |name: &str, column| of_standard(&rows, &[("path", path)], name, column).mean;
     points(
-        Axis::linear("rate (Mbps)").within(Bounds::NOT_NEGATIVE),
-        Axis::logarithmic("mean queue (packets)"),
+        Axis::linear("rate (% of CUBIC's)").within(Bounds::NOT_NEGATIVE),
+        Axis::logarithmic("mean queue (% of CUBIC's)"),
         &values(&rows, "controller"),
-        |name| (mean(name, "mbps"), mean(name, "queue_packets").max(1.0)),
+        |name| (of(name, "mbps"), of(name, "queue_packets")),
     )
 }
