@@ -24,10 +24,12 @@
 //!            long as ever in this time, or after a loss; OPEN after two tests in a row in which
 //!            the queue disappeared
 //! loss       CUBIC's reduction. In TEST: slow start returns to .7 saved; OPEN or CONTESTED as before
+//! mark       CUBIC's reduction. In TEST: OPEN or CONTESTED as before
 //! ```
 //!
 //! "Impatient" means that the queue has been above the target in twenty round trips and for two
-//! seconds, and never below half of the target in this time. A flow whose window is too small for a
+//! seconds in total, and never below half of the target in between. Round trips in which the
+//! application is the limit do not count. A flow whose window is too small for a
 //! test then becomes contested without one. If the last loss came with a queue
 //! below 25 ms, the buffer is short, and the target is 25 ms.
 //!
@@ -83,7 +85,7 @@ pub const REMAINS: u32 = 6;
 pub const LEAST: u64 = 4;
 /// Queueing delay that is never a queue: jitter of hosts.
 pub const NOTHING: Duration = Duration::from_millis(2);
-/// Round trips, and time, with a queue above the target, after which plumb no longer
+/// Round trips with a queue above the target, and their total time, after which plumb no longer
 /// yields. Own flows that join need some of both until they know the RTT without a queue.
 pub const PATIENCE: (u32, Duration) = (20, Duration::from_secs(2));
 /// Least and largest number of round trips as CUBIC after a failed test. A range, so that tests of
@@ -166,13 +168,19 @@ fn is_first_slow_start(window: &Aimd) -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 struct Impatience {
     rounds: u32,
-    since: Option<Time>,
+    time: Duration,
 }
 
 impl Impatience {
-    fn is_over(&self, now: Time) -> bool {
+    /// Adds a round trip.
+    fn add(&mut self, lasted: Duration) {
+        self.rounds = self.rounds.saturating_add(1);
+        self.time = self.time.saturating_add(lasted);
+    }
+
+    fn is_over(&self) -> bool {
         let (rounds, time) = PATIENCE;
-        self.rounds >= rounds && self.since.is_some_and(|since| now.since(since) >= time)
+        self.rounds >= rounds && self.time >= time
     }
 }
 
@@ -217,7 +225,8 @@ pub struct Plumb {
     wins: u32,
     /// Largest window in bytes before a test since the queue was calm.
     held: u64,
-    /// Window in bytes before the last loss, until the queue disappears in a test.
+    /// Window in bytes before the last loss, until the queue disappears in a test. If the loss came
+    /// in slow start, this is what the path holds.
     lost: u64,
     /// Whether the last loss came with a queue below [`SHORT`].
     buffer_is_short: bool,
@@ -298,7 +307,7 @@ impl Plumb {
     }
 
     /// Judges a test by the least queueing delay of its last round trip.
-    fn end_test(&mut self, window: &mut Aimd, test: Test, low: Duration, now: Time) {
+    fn end_test(&mut self, window: &mut Aimd, test: Test, low: Duration) {
         self.queue.expired = false;
         let fell = test.base.zip(self.queue.all.min()).map(|(was, is)| was.above(is));
         if test.contested && fell.is_some_and(|fell| fell > NOTHING) {
@@ -316,7 +325,7 @@ impl Plumb {
             if test.contested && self.wins < WINS {
                 self.contest();
             }
-        } else if test.contested || self.impatience.is_over(now) {
+        } else if test.contested || self.impatience.is_over() {
             let before = if test.contested { test.saved } else { test.saved.max(self.held) };
             self.compete(window, before);
         } else {
@@ -345,7 +354,6 @@ impl Plumb {
     fn end_round(&mut self, window: &mut Aimd, measured: Measured, limited: bool, now: Time) {
         if limited {
             // A sender without data tells nothing about the queue.
-            self.impatience = Impatience::default();
             if let Mode::Test(test) = self.mode {
                 self.abandon(test);
             }
@@ -368,18 +376,17 @@ impl Plumb {
             self.impatience = Impatience::default();
             self.held = 0;
         } else if low > target {
-            self.impatience.rounds = self.impatience.rounds.saturating_add(1);
-            self.impatience.since.get_or_insert(now);
+            self.impatience.add(now.since(measured.start));
         }
         match &mut self.mode {
-            Mode::Open if self.held > 0 && self.impatience.is_over(now) => {
+            Mode::Open if self.held > 0 && self.impatience.is_over() => {
                 self.compete(window, self.held);
             }
             Mode::Open => {}
             Mode::Test(test) if test.rounds > 1 => test.rounds -= 1,
             Mode::Test(test) => {
                 let test = *test;
-                self.end_test(window, test, low, now);
+                self.end_test(window, test, low);
             }
             Mode::Contested(contest) => {
                 contest.longest = contest.longest.max(low);
@@ -442,7 +449,6 @@ impl WindowRule for Plumb {
         let tested = self.tested(target, window) / if slow_start { START } else { 1 };
         let open = matches!(self.mode, Mode::Open) && self.queue.is_known(acks.now);
         if open && standing > tested && !window.in_recovery() && !acks.app_limited {
-            self.impatience.since.get_or_insert(acks.now);
             let before = window.window();
             self.test(window, before, standing, false, acks.now);
         }
@@ -471,15 +477,22 @@ impl WindowRule for Plumb {
         }
         let queue = self.queue.at_most();
         let before = window.window();
-        // Slow start has sent more than the path holds.
-        self.lost = if window.in_slow_start() { 0 } else { before };
+        self.lost = match self.mode {
+            Mode::Test(test) => test.saved,
+            // Slow start has sent more than the path holds.
+            _ if window.in_slow_start() => self.queue.without(before, queue),
+            _ => before,
+        };
         self.held = BETA.of(self.held);
         self.cubic.on_congestion_event(window, event);
         match self.mode {
-            // The test ends. Slow start returns to what CUBIC keeps of the window before it.
+            // The test ends. After a loss, slow start returns to what CUBIC keeps of the window
+            // before it. A mark says that the window of the test is too large.
             Mode::Test(test) => {
                 let kept = BETA.of(test.saved).max(window.window());
-                window.restore_to(kept);
+                if event.is_loss() {
+                    window.restore_to(kept);
+                }
                 self.open(test.saved);
                 if test.contested {
                     self.wins = 0;
@@ -489,7 +502,9 @@ impl WindowRule for Plumb {
                 }
             }
             Mode::Contested(Contest { rounds: 0, .. })
-                if event.is_loss() && queue > self.target(window) =>
+                if event.is_loss()
+                    && queue > self.target(window)
+                    && self.queue.is_known(event.now) =>
             {
                 let kept = window.window();
                 self.test(window, before, queue, true, event.now);
@@ -507,8 +522,11 @@ impl WindowRule for Plumb {
         if let Mode::Test(test) = self.mode
             && restored
         {
-            // The window is larger than that of the test.
-            self.abandon(test);
+            // The window is larger than that of the test, and CUBIC's curve is that of before.
+            self.mode = Mode::Open;
+            if test.contested {
+                self.contest();
+            }
         }
     }
 

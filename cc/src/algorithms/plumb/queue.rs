@@ -23,7 +23,7 @@ pub const RATE_DECAY: f64 = 0.99;
 /// Delays of one round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
-    start: Time,
+    pub(super) start: Time,
     pub(super) low: Option<OneWayDelay>,
     /// Sum of the queueing delays.
     sum: Duration,
@@ -58,6 +58,8 @@ pub(super) struct Queue {
     /// RTTs of the last two round trips, and of the last one.
     recent_rtts: Sliding<Duration, 4>,
     latest_rtts: Sliding<Duration, 4>,
+    /// Queueing delays of the last round trip.
+    latest: Sliding<Duration, 4>,
     /// Average over round trips of the mean delay above the smallest one.
     pub(super) spread: Duration,
     /// Highest rate of a round trip in bytes per second, which decays.
@@ -78,6 +80,7 @@ impl Queue {
             recent: Sliding::default(),
             recent_rtts: Sliding::default(),
             latest_rtts: Sliding::default(),
+            latest: Sliding::default(),
             spread: Duration::ZERO,
             rate: 0.0,
         }
@@ -119,6 +122,7 @@ impl Queue {
         if sample.restarts {
             // RTTs cannot be compared with one-way delays.
             (self.all, self.recent) = (Sliding::default(), Sliding::default());
+            self.latest = Sliding::default();
             self.expired = false;
             self.restart(now);
         }
@@ -131,6 +135,7 @@ impl Queue {
         };
         self.recent.record(now, two_rounds, delay);
         let queue = self.above(delay);
+        self.latest.record(now, smoothed / 4, queue);
         let measured = &mut self.measured;
         measured.low = Some(measured.low.map_or(delay, |low| low.min(delay)));
         measured.sum = measured.sum.saturating_add(queue);
@@ -144,8 +149,12 @@ impl Queue {
         self.heard.is_some_and(|heard| now.since(heard) <= LONGEST_SILENCE)
     }
 
-    /// Returns the longest queueing delay that the RTTs of the last round trip allow.
+    /// Returns the longest queueing delay of the last round trip. A queue on the way back does not
+    /// count if delays are one-way.
     pub(super) fn at_most(&self) -> Duration {
+        if self.delays.are_one_way() {
+            return self.latest.max().unwrap_or_default();
+        }
         self.latest_rtts
             .max()
             .zip(self.rtts.min())

@@ -20,6 +20,8 @@ struct Path {
     now: f64,
     /// Window of the last round trip in bytes.
     sent: f64,
+    /// Whether the application is the limit.
+    limited: bool,
 }
 
 impl Path {
@@ -32,7 +34,15 @@ impl Path {
             Start { now: Time::ZERO, datagram: DATAGRAM as u16, provided: Capabilities::NONE };
         let window = Aimd::new(&start);
         let rule = config.rule(&window, Time::ZERO);
-        Self { rule, base: BASE, reports: None, window, now: 0.0, sent: window_of(10.0) }
+        Self {
+            rule,
+            base: BASE,
+            reports: None,
+            window,
+            now: 0.0,
+            sent: window_of(10.0),
+            limited: false,
+        }
     }
 
     /// One round trip in which `queue`, given the window of the previous one, is the queueing
@@ -60,7 +70,7 @@ impl Path {
                 rtt: Rtt { latest, min, smoothed: latest, ..Rtt::first(latest) },
                 one_way,
                 ecn: None,
-                app_limited: false,
+                app_limited: self.limited,
             };
             let acked = self.window.on_ack(&acks);
             self.rule.on_ack(&mut self.window, &acks, acked);
@@ -70,8 +80,11 @@ impl Path {
 
     /// Loses the newest packet.
     fn lose(&mut self) {
+        self.congest(Cause::Loss { bytes: DATAGRAM, persistent: false });
+    }
+
+    fn congest(&mut self, cause: Cause) {
         let now = Time::from_nanos((self.now * 1e9) as u64);
-        let cause = Cause::Loss { bytes: DATAGRAM, persistent: false };
         let event = CongestionEvent { now, sent: now, cause };
         self.rule.on_congestion_event(&mut self.window, &event);
     }
@@ -196,8 +209,8 @@ fn longer_path_is_known_after_a_minute() {
     assert!(longest < 0.04, "{longest} s");
 }
 
-#[test]
-fn loss_in_a_test_reduces_the_window_and_slow_start_returns() {
+/// Returns a path in a test, and the window before it in bytes.
+fn in_a_test() -> (Path, u64) {
     let mut path = Path::new();
     (0..50).for_each(|_| _ = path.round(alone));
     for _ in 0..1_000 {
@@ -207,9 +220,55 @@ fn loss_in_a_test_reduces_the_window_and_slow_start_returns() {
         path.round(alone);
     }
     let Mode::Test(Test { saved, .. }) = path.rule.mode else { unreachable!() };
+    (path, saved)
+}
+
+#[test]
+fn loss_in_a_test_reduces_the_window_and_slow_start_returns() {
+    let (mut path, saved) = in_a_test();
     let before = path.window.window();
     path.lose();
     assert!(path.window.window() < before, "a loss never raises the window");
+    assert_eq!(path.rule.lost, saved, "faster growth begins above the window before the test");
     (0..6).for_each(|_| _ = path.round(|_| 0.0));
     assert!(path.window.window() >= BETA.of(saved), "slow start returns to what CUBIC keeps");
+}
+
+#[test]
+fn mark_in_a_test_reduces_the_window_for_good() {
+    let (mut path, _) = in_a_test();
+    let before = path.window.window();
+    path.congest(Cause::Mark);
+    assert!(matches!(path.rule.mode, Mode::Open) && path.window.window() < before);
+    assert!(!path.window.in_slow_start(), "nothing but CUBIC's growth follows");
+}
+
+/// A receiver that delays acknowledgements so that all RTTs are equal shows no queue.
+#[test]
+fn window_that_was_lost_in_slow_start_limits_faster_growth() {
+    let mut path = Path::new();
+    while path.packets() < 500.0 {
+        path.round(|_| 0.0);
+    }
+    let before = path.window.window();
+    path.lose();
+    assert_eq!(path.rule.lost, before);
+}
+
+/// A competitor keeps the queue. The application sends for half a second, and pauses.
+#[test]
+fn pauses_of_the_application_do_not_end_impatience() {
+    let mut path = Path::new();
+    (0..100).for_each(|_| _ = path.round(alone));
+    let mut pauses = 0;
+    while !matches!(path.rule.mode, Mode::Contested(_)) {
+        assert!(pauses < 20, "still yielding");
+        path.limited = !path.limited;
+        pauses += u32::from(path.limited);
+        let until = path.now + if path.limited { 0.3 } else { 0.5 };
+        while path.now < until {
+            path.round(|_| 0.05);
+        }
+    }
+    assert!(pauses >= 3, "{pauses} pauses");
 }
