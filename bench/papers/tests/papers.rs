@@ -10,12 +10,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fathom_metrics::Estimate;
 use fathom_papers::report::{beside_ns2, figures, markdown, verdict_counts};
 use fathom_papers::{Claim, PAPERS, Record, Results, Verdict};
 
 mod common;
 
-use common::{is_or_becomes, readme_says, root, text, with_tables, writes};
+use common::{
+    by_seed, csv_rows, estimate, is_or_becomes, readme_says, root, text, values, with_tables,
+    writes,
+};
 
 /// Papers whose claims are tested on QUIC.
 const ON_QUIC: [&str; 5] = ["sync-tcp", "dca", "sdc", "ghstcp", "packet-size"];
@@ -187,6 +191,47 @@ fn paper_pages_and_figures_match_the_stored_results() {
     let papers: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
     let faults = faults(&root(), &papers, writes());
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// `bench/results/stacks-web.csv` has the default comparison on all stacks.
+#[test]
+fn pages_show_the_stored_comparison_of_stacks() {
+    let rows = csv_rows("bench/results/stacks-web.csv");
+    let mean = |controller: &str, stack: &str, column: &str, digits: usize| {
+        let key = [("controller", controller), ("stack", stack)];
+        let mean = estimate(&rows, &key, column).expect("runs").mean;
+        format!("{mean:.digits$}")
+    };
+    let page = text("docs/stacks.md");
+    for controller in values(&rows, "controller") {
+        let cells = [
+            ("drops_percent", 2),
+            ("response_time_p50_ms", 0),
+            ("response_time_mean_ms", 0),
+            ("response_time_p99_ms", 0),
+            ("queue_mean_packets", 1),
+        ];
+        let cells = cells.map(|(column, digits)| {
+            ["quinn", "noq", "quiche"].map(|s| mean(&controller, s, column, digits)).join(" / ")
+        });
+        let row = format!("| `{controller}` | {} |", cells.join(" | "));
+        assert!(page.replace(',', "").contains(&row), "docs/stacks.md lacks: {row}");
+    }
+    let page = text("docs/compare.md");
+    for controller in ["sync", "reno"] {
+        let sample = page.lines().find(|line| line.starts_with(&format!("{controller}   ")));
+        let sample: Vec<&str> = sample.expect("a row").split_whitespace().collect();
+        assert_eq!(sample[2], mean(controller, "quinn", "response_time_mean_ms", 0), "compare.md");
+    }
+    let [own, reno] = ["sync", "reno"].map(|controller| {
+        let key = [("controller", controller), ("stack", "quinn")];
+        by_seed(&rows, &key, "response_time_mean_ms")
+    });
+    let ratios = own.iter().map(|(seed, value)| (value / reno[seed]).ln()).collect::<Vec<_>>();
+    let (low, high) = Estimate::of(&ratios).expect("seeds").interval().expect("five seeds");
+    let [least, most] = [high, low].map(|end| 100.0 * (1.0 - end.exp()));
+    assert!(page.contains(&format!("sync {least:.0} to {most:.0} % faster")), "{least} to {most}");
+    readme_says(&format!("than with Reno ({least:.0} to {most:.0} %)"));
 }
 
 /// Tests the comparison itself, on a handmade record.
