@@ -20,14 +20,22 @@ mod frontiers;
 mod l4s;
 mod media;
 mod one_way;
+mod plumb;
 mod start_up;
 
 use common::{Row, csv_rows, is_or_becomes, text, with_tables, write};
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test --release -p fathom-papers --test studies";
 const AGAIN: &str = "repeat the runs: make studies";
-const PAGES: [&Page; 6] =
-    [&bbr::PAGE, &frontiers::PAGE, &l4s::PAGE, &media::PAGE, &one_way::PAGE, &start_up::PAGE];
+const PAGES: [&Page; 7] = [
+    &bbr::PAGE,
+    &frontiers::PAGE,
+    &l4s::PAGE,
+    &media::PAGE,
+    &one_way::PAGE,
+    &plumb::PAGE,
+    &start_up::PAGE,
+];
 
 /// A page and the studies that it shows.
 struct Page {

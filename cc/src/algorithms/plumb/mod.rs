@@ -58,7 +58,7 @@ use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Contract, Page};
 use crate::cubic::{BETA, Cubic, CubicConfig};
 use crate::event::{AckEvent, CongestionEvent, Sent};
-use crate::options::Values;
+use crate::options::{Values, option_values};
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::signal::{Signal, capabilities_by_signal};
@@ -127,6 +127,24 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     ..Algorithm::of_rule::<PlumbConfig>()
 };
 
+option_values! {
+    /// Mechanism to leave out, to measure its effect.
+    pub enum Without {
+        /// All mechanisms are in use.
+        Nothing = "nothing",
+        /// Only losses and marks end slow start.
+        Exit = "exit",
+        /// A queue is never tested, except at the end of slow start.
+        Tests = "tests",
+        /// A queue that others keep is tested for ever.
+        Contest = "contest",
+        /// Growth is CUBIC's, also while the path has no queue.
+        Growth = "growth",
+        /// Flows test at the same queue, whatever their rate is.
+        Order = "order",
+    }
+}
+
 rule_options! {
     /// The configuration `plumb`.
     pub struct PlumbConfig {
@@ -134,6 +152,9 @@ rule_options! {
         target: Duration = "15ms" in Values::Duration { min: Duration::from_millis(1), max: Duration::from_secs(1) },
         /// delay to use: RTT, one-way, or (either) RTT until the peer reports one-way delays
         signal: Signal = "either" in Values::Choice(Signal::NAMES),
+        /// mechanism to leave out, to measure its effect: the delay exit of slow start, tests of the
+        /// queue, contests, faster growth, or the order of tests by rate
+        without: Without = "nothing" in Values::Choice(Without::NAMES),
     }
 }
 
@@ -144,6 +165,7 @@ impl RuleConfig for PlumbConfig {
     fn rule(&self, window: &Aimd, now: Time) -> Plumb {
         Plumb {
             target: self.target,
+            without: self.without,
             cubic: CubicConfig::default().rule(window, now),
             queue: Queue::new(self.signal, now),
             mode: Mode::Open,
@@ -217,6 +239,7 @@ enum Mode {
 #[derive(Clone, Debug)]
 pub struct Plumb {
     target: Duration,
+    without: Without,
     cubic: Cubic,
     queue: Queue,
     mode: Mode,
@@ -246,6 +269,9 @@ impl Plumb {
     /// Returns the queueing delay above which this flow tests the queue: the target and the time
     /// between two of its packets. So the flow with the highest rate tests first.
     fn tested(&self, target: Duration, window: &Aimd) -> Duration {
+        if self.without == Without::Order {
+            return target;
+        }
         let round = u64::try_from(self.queue.smoothed.as_nanos()).unwrap_or(u64::MAX);
         let between = round.saturating_mul(window.datagram()) / window.window().max(1);
         target.saturating_add(Duration::from_nanos(between))
@@ -325,7 +351,7 @@ impl Plumb {
             if test.contested && self.wins < WINS {
                 self.contest();
             }
-        } else if test.contested || self.impatience.is_over() {
+        } else if test.contested || self.is_impatient() {
             let before = if test.contested { test.saved } else { test.saved.max(self.held) };
             self.compete(window, before);
         } else {
@@ -333,6 +359,10 @@ impl Plumb {
             self.held = self.held.max(test.saved);
             self.open(test.saved);
         }
+    }
+
+    fn is_impatient(&self) -> bool {
+        self.impatience.is_over() && self.without != Without::Contest
     }
 
     /// Ends a test without a result.
@@ -378,8 +408,9 @@ impl Plumb {
         } else if low > target {
             self.impatience.add(now.since(measured.start));
         }
+        let is_impatient = self.is_impatient();
         match &mut self.mode {
-            Mode::Open if self.held > 0 && self.impatience.is_over() => {
+            Mode::Open if self.held > 0 && is_impatient => {
                 self.compete(window, self.held);
             }
             Mode::Open => {}
@@ -448,13 +479,20 @@ impl WindowRule for Plumb {
         let target = self.target(window);
         let tested = self.tested(target, window) / if slow_start { START } else { 1 };
         let open = matches!(self.mode, Mode::Open) && self.queue.is_known(acks.now);
-        if open && standing > tested && !window.in_recovery() && !acks.app_limited {
+        let unused = if slow_start { Without::Exit } else { Without::Tests };
+        if open
+            && self.without != unused
+            && standing > tested
+            && !window.in_recovery()
+            && !acks.app_limited
+        {
             let before = window.window();
             self.test(window, before, standing, false, acks.now);
         }
         let still = matches!(self.mode, Mode::Test(_));
         self.cubic.on_ack(window, acks, if still { 0 } else { acked });
-        if open && !still && !window.in_slow_start() && self.has_room(window, target, standing) {
+        let may_grow = open && !still && !window.in_slow_start();
+        if may_grow && self.without != Without::Growth && self.has_room(window, target, standing) {
             window.grow_by(acked / GROWTH);
         }
         let steady = matches!(self.mode, Mode::Open) && !slow_start && !window.in_recovery();
