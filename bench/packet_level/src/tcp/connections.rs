@@ -139,17 +139,16 @@ impl TcpConnection {
     }
 
     async fn until(&self, end: ClientOrServer, awaited: Awaited) {
-        let mut wait = Wait { connection: self, end, awaited, waker: None };
         poll_fn(|cx| {
             let mut table = self.0.connections.table.lock();
-            let End { endpoint, waiting, .. } = wait.end(&mut table);
+            let End { endpoint, waiting, .. } =
+                &mut table.slots[self.0.index as usize].ends[end as usize];
             if awaited.holds(endpoint) {
                 return Poll::Ready(());
             }
-            if !wait.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                wait.forget(waiting);
+            let known = |(of, waker): &(_, Waker)| *of == awaited && waker.will_wake(cx.waker());
+            if !waiting.iter().any(known) {
                 waiting.push((awaited, cx.waker().clone()));
-                wait.waker = Some(cx.waker().clone());
             }
             Poll::Pending
         })
@@ -164,36 +163,6 @@ impl TcpConnection {
             sim.time(),
             Key { index: self.0.index, end, timer: false }.pack(),
         );
-    }
-}
-
-/// A wait of a task. If the task gives up, its entry is removed.
-struct Wait<'a> {
-    connection: &'a TcpConnection,
-    end: ClientOrServer,
-    awaited: Awaited,
-    /// Waker of the entry.
-    waker: Option<Waker>,
-}
-
-impl Wait<'_> {
-    fn forget(&self, waiting: &mut Vec<(Awaited, Waker)>) {
-        let Some(mine) = &self.waker else { return };
-        let place = waiting
-            .iter()
-            .position(|(awaited, waker)| *awaited == self.awaited && waker.will_wake(mine));
-        place.map(|place| waiting.remove(place));
-    }
-
-    fn end<'t>(&self, table: &'t mut Table) -> &'t mut End {
-        &mut table.slots[self.connection.0.index as usize].ends[self.end as usize]
-    }
-}
-
-impl Drop for Wait<'_> {
-    fn drop(&mut self) {
-        let mut table = self.connection.0.connections.table.lock();
-        self.forget(&mut self.end(&mut table).waiting);
     }
 }
 
@@ -348,55 +317,5 @@ impl Agent for Connections {
             endpoint.on_timeout(wire.now());
         }
         table.drive(wire, index, end);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::task::Context;
-
-    use fathom_cc::{Capabilities, Rate, Start, catalogue};
-    use fathom_netsim::link::Link;
-    use fathom_netsim::queue::DropTail;
-    use fathom_netsim::sim::{Executor, Group, Path};
-
-    use super::*;
-    use crate::tcp::{TcpOptions, TcpReceiverOptions};
-
-    #[test]
-    fn wait_that_is_given_up_leaves_no_entry() {
-        let executor = Executor::new();
-        let sim = executor.sim();
-        sim.add_link(Link::new(
-            Rate::from_bits_per_sec(1_000_000),
-            Box::new(DropTail::packets(10)),
-        ));
-        let path = || Path { hops: Vec::new(), tail: Duration::from_millis(10) };
-        let group = sim.add_group(Group {
-            client: sim.client_socket().id(),
-            server: sim.server_socket().id(),
-            down: path(),
-            up: path(),
-        });
-        let end = || {
-            let sender = TcpOptions::default();
-            let provided = Capabilities::NONE;
-            let start = Start { now: Time::ZERO, datagram: sender.smss(), provided };
-            let controller = catalogue::parse("reno").expect("a controller");
-            let controller = controller.start(&start).expect("no requirements");
-            TcpEnd { controller, sender, receiver: TcpReceiverOptions::default() }
-        };
-        let connections = TcpConnections::new(&sim);
-        let connection = connections.open(sim.add_flow(group), end(), end());
-        let entries = || connections.table.lock().slots[0].ends[Client as usize].waiting.len();
-        for bytes in 1..=3 {
-            let mut cx = Context::from_waker(Waker::noop());
-            let mut wait = Box::pin(connection.received(Client, bytes));
-            for _ in 0..2 {
-                assert!(wait.as_mut().poll(&mut cx).is_pending());
-                assert_eq!(entries(), 1);
-            }
-        }
-        assert_eq!(entries(), 0);
     }
 }
