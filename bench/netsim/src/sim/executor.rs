@@ -337,7 +337,14 @@ impl Drop for Executor {
         // Tasks hold the simulation, and the simulation holds wakers. This breaks the cycle. The
         // destructor of a task may spawn or wake tasks.
         self.tasks.clear();
-        self.sim.0.spawned.lock().clear();
+        loop {
+            let spawned = std::mem::take(&mut *self.sim.0.spawned.lock());
+            if spawned.is_empty() {
+                break;
+            }
+            // The lock is free again, for a destructor that spawns.
+            drop(spawned);
+        }
         let mut core = self.sim.core();
         let wakers = core.timers.clear();
         let sockets = core.net.clear_wakers();
@@ -401,6 +408,30 @@ mod tests {
         assert_eq!(executor.block_on(late, Time::from_millis(100)), Err(Ended::TimeLimit));
         executor.sim().stop();
         assert_eq!(executor.block_on(never(), Time::from_millis(1)), Err(Ended::Stopped));
+    }
+
+    /// A task that is never polled may hold something whose destructor spawns another task.
+    #[test]
+    fn task_spawned_by_a_destructor_is_dropped_with_the_executor() {
+        struct Spawns(crate::sim::SimHandle, Arc<AtomicBool>);
+        impl Drop for Spawns {
+            fn drop(&mut self) {
+                let dropped = OnDrop(Arc::clone(&self.1));
+                self.0.spawn(async move { drop(dropped) });
+            }
+        }
+        struct OnDrop(Arc<AtomicBool>);
+        impl Drop for OnDrop {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let executor = Executor::new();
+        let dropped = Arc::<AtomicBool>::default();
+        let spawns = Spawns(executor.sim(), Arc::clone(&dropped));
+        executor.sim().spawn(async move { drop(spawns) });
+        drop(executor);
+        assert!(dropped.load(Ordering::Relaxed));
     }
 
     /// An agent whose timer goes on for ever. At its tenth call, it does something.
