@@ -296,11 +296,20 @@ impl Criterion {
             if !names.insert(&test.name) {
                 return Err(at(Invalid::because("another test has this name")));
             }
+            if test.checks.is_empty() {
+                return Err(at(Invalid::because("a test needs a check")));
+            }
             for check in &test.checks {
-                if !thresholds.contains_key(&check.threshold) {
+                let Some(Threshold { at_least, at_most, .. }) = thresholds.get(&check.threshold)
+                else {
                     return Err(at(Invalid::value(&check.threshold, "is not a threshold")));
+                };
+                if at_least.is_none() && at_most.is_none() {
+                    return Err(at(Invalid::value(
+                        &check.threshold,
+                        "has no bound, so every value passes",
+                    )));
                 }
-                let Threshold { at_least, at_most, .. } = &thresholds[&check.threshold];
                 if check.relation != Relation::Absolute && at_least.is_some() == at_most.is_some() {
                     return Err(at(Invalid::value(
                         &check.threshold,

@@ -249,16 +249,17 @@ impl Judge<'_> {
                 let compared = point.references.iter().map(|(name, reference)| {
                     (name, self.value(check, &quantity, point, Some(reference)))
                 });
-                let rank = |value: &Option<Value>| {
-                    let Some(value) = value else { return (Verdict::NotDecided, f64::INFINITY) };
+                let rank = |value: &Value| {
                     let sign = if threshold.at_least.is_some() { -1.0 } else { 1.0 };
                     (Verdict::of(value, threshold), sign * value.mean)
                 };
-                let best = compared.min_by(|(_, a), (_, b)| {
+                // A reference without a value cannot excuse the controller.
+                let known = compared.filter_map(|(name, value)| Some((name, value?)));
+                let best = known.min_by(|(_, a), (_, b)| {
                     let (a, b) = (rank(a), rank(b));
                     a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
                 });
-                best.map_or((None, None), |(name, value)| (Some(name.clone()), value))
+                best.map_or((None, None), |(name, value)| (Some(name.clone()), Some(value)))
             }
         };
         let relative = check.relation != Relation::Absolute;
