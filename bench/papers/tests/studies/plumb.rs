@@ -18,8 +18,8 @@ const ABLATION: Stored = Stored {
     folder: "plumb",
     axes: &["scene", "controller"],
     measures: &[
-        ("mean_ms", |o| o.groups["subject"].times.as_ref().map_or(0.0, |t| round(t.mean_ms, 3))),
-        ("p95_ms", |o| o.groups["subject"].times.as_ref().map_or(0.0, |t| round(t.p95_ms, 3))),
+        ("mean_ms", |o| o.groups["subject"].times.as_ref().map_or(NONE, |t| round(t.mean_ms, 3))),
+        ("p95_ms", |o| o.groups["subject"].times.as_ref().map_or(NONE, |t| round(t.p95_ms, 3))),
         ("share_percent", share),
         ("jain_percent", jain),
         ("used_percent", |o| o.links["left-right"].utilisation_percent),
@@ -35,11 +35,14 @@ fn share(outcome: &Outcome) -> f64 {
     round(100.0 * of("subject") / (of("subject") + of("other")), 4)
 }
 
-/// Returns Jain's index of the subject's flows; 0 for web traffic, which has no flows.
+/// Value of a measure that a scene does not have.
+const NONE: f64 = f64::NAN;
+
+/// Returns Jain's index of the subject's flows, which web traffic does not have.
 fn jain(outcome: &Outcome) -> f64 {
     let flows = &outcome.groups["subject"].flows;
     let rates: Vec<f64> = flows.iter().map(|flow| flow.throughput_bps).collect();
-    fathom_netsim::link::jain(&rates).map_or(0.0, |jain| round(100.0 * jain, 4))
+    fathom_netsim::link::jain(&rates).map_or(NONE, |jain| round(100.0 * jain, 4))
 }
 
 fn ablation() -> String {

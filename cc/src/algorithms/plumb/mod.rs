@@ -304,6 +304,9 @@ impl Plumb {
         now: Time,
     ) {
         let first = is_first_slow_start(window);
+        if self.without == if first { Without::Exit } else { Without::Tests } {
+            return;
+        }
         let without = self.queue.without(before, queue);
         let part = if first || self.queue.expired { FIRST_TESTED } else { TESTED };
         let left = part.of(without).max(LEAST * window.datagram());
@@ -479,13 +482,7 @@ impl WindowRule for Plumb {
         let target = self.target(window);
         let tested = self.tested(target, window) / if slow_start { START } else { 1 };
         let open = matches!(self.mode, Mode::Open) && self.queue.is_known(acks.now);
-        let unused = if slow_start { Without::Exit } else { Without::Tests };
-        if open
-            && self.without != unused
-            && standing > tested
-            && !window.in_recovery()
-            && !acks.app_limited
-        {
+        if open && standing > tested && !window.in_recovery() && !acks.app_limited {
             let before = window.window();
             self.test(window, before, standing, false, acks.now);
         }
