@@ -55,8 +55,8 @@ pub(super) const BANDS: &[ClaimCheck] = &[
         .test("TCP with ECN has fewer timeouts per connection at 400 and at 500 flows than at 200.")
         .cause(
             "ns-2.35 does not have this fall either. Both of the paper's causes exist here: windows \
-             below one segment after marks, and backoff. From 150 flows on, TCP with ECN has 31 to \
-             33 timeouts per connection in the laboratory and in ns-2.35.",
+             below one segment after marks, and backoff. From 200 to 500 flows, TCP with ECN has 31 \
+             to 34 timeouts per connection in the laboratory, and 31 to 33 in ns-2.35.",
         )
         .asks(|r| {
             let most = timeouts(r, "200", ECN);
@@ -73,8 +73,8 @@ pub(super) const BANDS: &[ClaimCheck] = &[
         .cause(
             "ns-2 spaces marks (`wait=on`). With this spacing, the queue stays near RED's upper \
              threshold from 200 flows on, and drops packets. After a timeout, SDC's window is \
-             below eight packets, so SDC is as aggressive as TCP. Without spacing, SDC has 0.08 to \
-             0.32 times TCP's timeouts, which is inside the band (`validation-sdc-causes`).",
+             below eight packets, so SDC is as aggressive as TCP. Without spacing, SDC has 0.02 to \
+             0.23 times TCP's timeouts, which is inside the band (`validation-sdc-causes`).",
         )
         .asks(|r| {
             Finding::together(["70", "100", "200", "500"].map(|flows| {

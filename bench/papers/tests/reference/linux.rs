@@ -100,7 +100,13 @@ const SCENARIOS: &[Scenario] = &[
         group: "flows",
         measures: &["throughput", "drops", "queue", "share"],
         axes: &[("controller", "controller"), ("buffer", "packets of room")],
-        figure: Curves { x: X::LastAxis("share"), caption: "", curves: CONTROLLERS },
+        figure: Curves {
+            x: X::LastAxis("share"),
+            caption: "Vegas gets 28 and 54 % less of the link than in Linux with 50 and 100 \
+                      packets of room, which the tolerance of 5 points allows. HighSpeed TCP drops \
+                      27 to 35 % more than in Linux with each room.",
+            curves: CONTROLLERS,
+        },
         differences: &[],
     },
 ];
