@@ -99,7 +99,6 @@ fn answers(card: &Scorecard) -> String {
 }
 
 #[test]
-#[ignore = "needs the scorecards of make league"]
 fn plumb_page_answers_the_questions_of_the_stored_scorecard() {
     let page = std::fs::read_to_string(path("docs/plumb.md")).expect("the page");
     let (before, rest) = page.split_once(ANSWERS.0).expect("the start of the generated part");
