@@ -46,7 +46,7 @@ sensitivity: setup
 league: setup
 	$(CARGO) build --release --locked --features quiche
 	bench/judge/cards.sh target/release/fathom league
-	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --features quiche --test judge-tests league_shows -- --ignored
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --features quiche --test judge-tests stored::
 
 # Judges the BBRs of all stacks by the test cases of the BBR draft. Writes bench/results/bbr and
 # docs/bbr.md; takes about 2 min of CPU time.
