@@ -337,7 +337,7 @@ impl Test {
         for part in tables.map(toml::Table::to_string).into_iter().chain(checks) {
             // The length separates the parts.
             hash.add(part.len() as u64);
-            part.bytes().for_each(|byte| hash.add(u64::from(byte)));
+            hash.add_bytes(part);
         }
         format!("{:016x}", hash.value())
     }

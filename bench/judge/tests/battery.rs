@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_experiments::scenario::{GroupOutcome, Outcome};
-use fathom_experiments::study::{RunOptions, StudyRunResult, run_study};
+use fathom_experiments::study::{RunOptions, StudyRun, StudyRunResult, run_study};
 use fathom_judge::{
     Battery, Depth, JudgePlan, Profile, Scorecard, Settings, Verdict, changes, check_baseline,
     report, scorecard,
@@ -99,41 +99,54 @@ fn junit_cases_have_unique_class_and_name() {
     }
 }
 
-/// Returns the scorecard of 5.1.5 if the subject's and the reference's requests have these counts:
-/// completed, failed, unfinished.
-fn short_flows(subject: (u64, u64, u64), reference: (u64, u64, u64)) -> Scorecard {
+/// Returns the scorecard of 5.1.5 from handmade outcomes of its runs.
+fn of_outcomes(outcome: impl Fn(&StudyRun) -> Outcome) -> Scorecard {
     let plan = plan(Depth::Quick, &["5.1.5"]);
-    let group = |(completed, failed, unfinished)| GroupOutcome {
-        responses: completed,
-        failed,
-        unfinished,
-        times: (completed > 0).then(|| Distribution {
-            count: completed,
-            mean_ms: 100.0,
-            ..Latencies::default().distribution()
-        }),
-        ..GroupOutcome::default()
-    };
-    let result = |run: &fathom_experiments::study::StudyRun| {
-        let of = if run.key["controller"] == "vegas" { subject } else { reference };
-        let names = run.scenario.traffic.iter().map(|traffic| traffic.name.clone());
-        let groups = names.map(|name| (name, group(of))).collect();
-        let outcome = Outcome {
-            seconds: 120.0,
-            counted_seconds: 110.0,
-            groups,
-            trace_hash: run.fingerprint.clone(),
-            ..Outcome::default()
-        };
-        StudyRunResult {
-            key: run.key.clone(),
-            seed: run.seed,
-            fingerprint: run.fingerprint.clone(),
-            outcome,
-        }
+    let result = |run: &StudyRun| StudyRunResult {
+        key: run.key.clone(),
+        seed: run.seed,
+        fingerprint: run.fingerprint.clone(),
+        outcome: outcome(run),
     };
     let results: Vec<StudyRunResult> = plan.runs.iter().map(result).collect();
     scorecard(&plan, &results, &BTreeMap::new())
+}
+
+fn is_subject(run: &StudyRun) -> bool {
+    run.key["controller"] == "vegas"
+}
+
+/// Returns an outcome in which all groups of a run are the same.
+fn outcome(run: &StudyRun, group: &GroupOutcome, trace_hash: String) -> Outcome {
+    let names = run.scenario.traffic.iter().map(|traffic| traffic.name.clone());
+    Outcome {
+        seconds: 120.0,
+        counted_seconds: 110.0,
+        groups: names.map(|name| (name, group.clone())).collect(),
+        trace_hash,
+        ..Outcome::default()
+    }
+}
+
+/// Returns a group with `completed` responses of this mean time.
+fn group(completed: u64, mean_ms: f64) -> GroupOutcome {
+    let times =
+        || Distribution { count: completed, mean_ms, ..Latencies::default().distribution() };
+    GroupOutcome {
+        responses: completed,
+        times: (completed > 0).then(times),
+        ..GroupOutcome::default()
+    }
+}
+
+/// Returns the scorecard of 5.1.5 if the subject's and the reference's requests have these counts:
+/// completed, failed, unfinished.
+fn short_flows(subject: (u64, u64, u64), reference: (u64, u64, u64)) -> Scorecard {
+    of_outcomes(|run| {
+        let (completed, failed, unfinished) = if is_subject(run) { subject } else { reference };
+        let group = GroupOutcome { failed, unfinished, ..group(completed, 100.0) };
+        outcome(run, &group, run.fingerprint.clone())
+    })
 }
 
 fn verdicts(card: &Scorecard) -> BTreeSet<(Verdict, String)> {
@@ -175,15 +188,8 @@ fn no_responses_fail_unless_the_reference_has_none_either() {
 
 #[test]
 fn seeds_that_give_the_same_run_decide_nothing() {
-    let plan = plan(Depth::Quick, &["5.1.5"]);
-    let same = |run: &fathom_experiments::study::StudyRun| StudyRunResult {
-        key: run.key.clone(),
-        seed: run.seed,
-        fingerprint: run.fingerprint.clone(),
-        outcome: Outcome { trace_hash: "same".into(), ..Outcome::default() },
-    };
-    let results: Vec<StudyRunResult> = plan.runs.iter().map(same).collect();
-    for (verdict, note) in verdicts(&scorecard(&plan, &results, &BTreeMap::new())) {
+    let same = of_outcomes(|_| Outcome { trace_hash: "same".into(), ..Outcome::default() });
+    for (verdict, note) in verdicts(&same) {
         assert!(
             verdict == Verdict::NotDecided && note.contains("nothing in it is random"),
             "{note}"
@@ -194,30 +200,11 @@ fn seeds_that_give_the_same_run_decide_nothing() {
 /// Returns the scorecard of 5.1.5 in which the seeds 2 and 3 gave the same runs. The values of the
 /// controller are so different that nothing is decided.
 fn two_equal_seeds() -> Scorecard {
-    let plan = plan(Depth::Quick, &["5.1.5"]);
-    let result = |run: &fathom_experiments::study::StudyRun| {
+    of_outcomes(|run| {
         let seed = run.seed.min(2);
-        let mean_ms = if run.key["controller"] == "vegas" { 50.0 * seed as f64 } else { 75.0 };
-        let times = Distribution { count: 100, mean_ms, ..Latencies::default().distribution() };
-        let group = GroupOutcome { responses: 100, times: Some(times), ..GroupOutcome::default() };
-        let names = run.scenario.traffic.iter().map(|traffic| traffic.name.clone());
-        let groups = names.map(|name| (name, group.clone())).collect();
-        let outcome = Outcome {
-            seconds: 120.0,
-            counted_seconds: 110.0,
-            groups,
-            trace_hash: format!("{}{seed}", run.key["controller"]),
-            ..Outcome::default()
-        };
-        StudyRunResult {
-            key: run.key.clone(),
-            seed: run.seed,
-            fingerprint: run.fingerprint.clone(),
-            outcome,
-        }
-    };
-    let results: Vec<StudyRunResult> = plan.runs.iter().map(result).collect();
-    scorecard(&plan, &results, &BTreeMap::new())
+        let mean_ms = if is_subject(run) { 50.0 * seed as f64 } else { 75.0 };
+        outcome(run, &group(100, mean_ms), format!("{}{seed}", run.key["controller"]))
+    })
 }
 
 #[test]

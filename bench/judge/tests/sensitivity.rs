@@ -308,7 +308,7 @@ fn found(cards: &[Scorecard]) -> String {
     }
     let unfailed = rows.iter().filter(|(_, failed)| failed.is_empty()).count();
     let mut text = format!(
-        "Of the {} kinds of checks, {} fail at least one broken controller, and none fails a \
+        "There are {} kinds of checks. {} fail at least one broken controller, and none fails a \
          standard.\n\n| test | threshold | controllers that fail it |\n|---|---|---|\n",
         rows.len(),
         rows.len() - unfailed

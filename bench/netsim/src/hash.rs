@@ -20,6 +20,11 @@ impl StableHash {
         self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3);
     }
 
+    /// Adds bytes, a word for each.
+    pub fn add_bytes(&mut self, bytes: impl AsRef<[u8]>) {
+        bytes.as_ref().iter().for_each(|byte| self.add(u64::from(*byte)));
+    }
+
     /// Returns the hash of the words added so far.
     pub fn value(self) -> u64 {
         self.0

@@ -7,7 +7,7 @@ use fathom_netsim::hash::StableHash;
 use fathom_report::{Figure, Series};
 use serde::{Deserialize, Serialize};
 
-use super::{ArtefactSpec, Body, Overrides, Paper, Report, Results, StudyWork};
+use super::{Artefact, ArtefactSpec, Body, Overrides, Paper, Report, Results, StudyWork};
 
 /// Significant digits of points that are stored permanently; more than a plot shows.
 const DIGITS: i32 = 5;
@@ -37,7 +37,7 @@ pub struct Record {
     /// Changes since then, one sentence each. If there are any, the results should be made again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<String>,
-    /// Stack that `--stack` named. The record then has only verdicts, and no tables and figures.
+    /// Stack that `--stack` named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<String>,
     /// Studies that cannot run on this stack, one reason each.
@@ -71,7 +71,7 @@ impl StudyRecord {
         let mut hash = StableHash::default();
         let mut stacks: Vec<String> = Vec::new();
         for run in &work.runs {
-            run.fingerprint.bytes().for_each(|byte| hash.add(u64::from(byte)));
+            hash.add_bytes(&run.fingerprint);
             for stack in run.scenario.stacks() {
                 if !stacks.iter().any(|s| s == stack.name()) {
                     stacks.push(stack.name().to_owned());
@@ -149,11 +149,7 @@ impl Record {
         report.artefacts.retain(|artefact| wanted.iter().any(|wanted| wanted.id == artefact.id));
         let there = |id: &str| report.artefacts.iter().any(|artefact| artefact.id == id);
         let missing = wanted.iter().filter(|w| !there(w.id)).map(|w| w.id.to_owned()).collect();
-        for artefact in &mut report.artefacts {
-            if let Body::Figure(figure) = &mut artefact.body {
-                finite(figure);
-            }
-        }
+        figures(&mut report.artefacts).for_each(finite);
         Self {
             fathom: env!("CARGO_PKG_VERSION").to_owned(),
             citation: paper.citation.to_owned(),
@@ -185,11 +181,7 @@ impl Record {
                 false => kept(spec.id),
             });
         let mut artefacts: Vec<_> = artefacts.collect();
-        for artefact in &mut artefacts {
-            if let Body::Figure(figure) = &mut artefact.body {
-                finite(figure);
-            }
-        }
+        figures(&mut artefacts).for_each(finite);
         let claims = paper.claims.iter().copied().flatten().filter_map(|check| {
             let kept = || self.report.claims.iter().find(|claim| claim.id == check.id).cloned();
             check.claim(results).or_else(|| Some(check.reread(kept()?)))
@@ -234,13 +226,16 @@ impl Record {
 
     /// Reduces curves to at most 400 points of five digits, for files that are kept permanently.
     pub fn compact(mut self) -> Self {
-        for artefact in &mut self.report.artefacts {
-            if let Body::Figure(figure) = &mut artefact.body {
-                figure.series.iter_mut().for_each(thin);
-            }
-        }
+        figures(&mut self.report.artefacts).flat_map(|f| &mut f.series).for_each(thin);
         self
     }
+}
+
+fn figures(artefacts: &mut [Artefact]) -> impl Iterator<Item = &mut Figure> {
+    artefacts.iter_mut().filter_map(|artefact| match &mut artefact.body {
+        Body::Figure(figure) => Some(figure),
+        Body::Table(_) => None,
+    })
 }
 
 /// Removes points that are not finite, because JSON cannot represent them and plots cannot show

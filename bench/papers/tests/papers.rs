@@ -58,6 +58,22 @@ fn judged_now(record: &Record) -> Record {
     }
 }
 
+/// Returns the record of a file as judged by the current predicates. If it differs, the file is
+/// written with `write`, and is a fault otherwise.
+fn current(file: &Path, record: &Record, write: bool, faults: &mut Vec<String>) -> Record {
+    let now = judged_now(record);
+    if now != *record && write {
+        let text = serde_json::to_string(&now).expect("a record") + "\n";
+        fs::write(file, text).expect("written");
+    } else if now != *record {
+        faults.push(format!(
+            "{} has verdicts of earlier predicates, or does not list what has changed: {HINT}",
+            file.display()
+        ));
+    }
+    now
+}
+
 /// Returns the verdicts of a paper on other stacks, from the files of the stacks' folders. With
 /// `write`, the verdicts are made again with the current predicates, and otherwise old ones are
 /// faults.
@@ -78,14 +94,7 @@ fn on_other_stacks(
         let file = folder.join(format!("{paper}.json"));
         let Ok(text) = fs::read_to_string(&file) else { continue };
         let record: Record = serde_json::from_str(&text).expect("a record");
-        let now = judged_now(&record);
-        if now != record && write {
-            fs::write(&file, serde_json::to_string(&now).expect("a record") + "\n")
-                .expect("written");
-        } else if now != record {
-            faults.push(format!("{} has old verdicts: {HINT}", file.display()));
-        }
-        records.push(now);
+        records.push(current(&file, &record, write, faults));
     }
     records
 }
@@ -102,16 +111,7 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
                 faults.push(format!("{file} cannot be read: {e}; run the paper again with --store"))
             }
             Ok(record) => {
-                let now = judged_now(&record);
-                if now != record && write {
-                    let text = serde_json::to_string(&now).expect("a record") + "\n";
-                    fs::write(results.join(&file), text).expect("written");
-                } else if now != record {
-                    faults.push(format!(
-                        "{file} has verdicts of earlier predicates, or does not list what has changed: {HINT}"
-                    ));
-                }
-                let record = now;
+                let record = current(&results.join(&file), &record, write, &mut faults);
                 let name = &record.report.paper;
                 if file != format!("{name}.json") || !papers.contains(&name.as_str()) {
                     faults.push(format!(

@@ -18,7 +18,7 @@ static PROGRAM: LazyLock<u64> = LazyLock::new(|| {
         |_| RandomState::new().hash_one(0),
         |program| {
             let mut hash = StableHash::default();
-            program.iter().for_each(|byte| hash.add(u64::from(*byte)));
+            hash.add_bytes(&program);
             hash.value()
         },
     )

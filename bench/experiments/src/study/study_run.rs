@@ -155,9 +155,7 @@ fn path_text(scenario: &Scenario) -> String {
 /// order of fields and the use of variables do not affect the fingerprint.
 fn fingerprint(scenario: &str, seed: u64, scale: f64, version: u32) -> String {
     let mut hash = StableHash::default();
-    for byte in scenario.bytes() {
-        hash.add(u64::from(byte));
-    }
+    hash.add_bytes(scenario);
     // No byte has the value 256, so this word marks the end of the text.
     for word in [256, seed, scale.to_bits(), u64::from(version)] {
         hash.add(word);

@@ -99,6 +99,11 @@ pub fn markdown(record: &Record, others: &[Record]) -> String {
     page
 }
 
+/// Returns a verdict as its mark and its word.
+fn marked(verdict: Verdict) -> String {
+    format!("{} {}", mark(verdict), word(verdict))
+}
+
 /// Returns the names of the stacks that ran a record's studies.
 fn stacks(record: &Record) -> String {
     let names: BTreeSet<&str> =
@@ -133,10 +138,7 @@ fn on_other_stacks(page: &mut String, record: &Record, others: &[Record]) {
     for claim in &record.report.claims {
         let verdict = |record: &Record| {
             let same = record.report.claims.iter().find(|other| other.id == claim.id);
-            same.map_or_else(
-                || "not run".to_owned(),
-                |claim| format!("{} {}", mark(claim.verdict), word(claim.verdict)),
-            )
+            same.map_or_else(|| "not run".to_owned(), |claim| marked(claim.verdict))
         };
         let verdicts: Vec<String> = all().map(verdict).collect();
         let _ = writeln!(
@@ -213,13 +215,12 @@ pub fn beside_ns2(record: &Record) -> String {
         let ns2 = if claim.ns2.is_empty() { "not run" } else { claim.ns2.as_str() };
         let _ = writeln!(
             text,
-            "| {} ({}) | {} | {} | {} {} |",
+            "| {} ({}) | {} | {} | {} |",
             plain(&claim.says),
             plain(&claim.source),
             plain(ns2),
             plain(&claim.found),
-            mark(claim.verdict),
-            word(claim.verdict),
+            marked(claim.verdict),
         );
     }
     text
@@ -244,9 +245,8 @@ fn claims(page: &mut String, claims: &[Claim]) {
         };
         let _ = writeln!(
             page,
-            "| {} {} | {} ({}): {} | {} | {reason}{}{ns2} |",
-            mark(claim.verdict),
-            word(claim.verdict),
+            "| {} | {} ({}): {} | {} | {reason}{}{ns2} |",
+            marked(claim.verdict),
             plain(&claim.id),
             plain(&claim.source),
             plain(&claim.says),

@@ -1,4 +1,4 @@
-//! What plumb knows of the queue: delays and RTTs of the last round trips and of the last minute.
+//! Estimates of the queue: delays and RTTs of the last round trips and of the last minute.
 
 use std::time::Duration;
 

@@ -570,7 +570,7 @@ fn fingerprint_version_changes_only_runs_with_responses() {
     // Fingerprint of version 1, in which failed requests counted as responses.
     let old = |run: &StudyRun, text: &str| {
         let mut hash = fathom_netsim::hash::StableHash::default();
-        text.bytes().for_each(|byte| hash.add(u64::from(byte)));
+        hash.add_bytes(text);
         for word in [256, run.seed, 1f64.to_bits(), 1] {
             hash.add(word);
         }
